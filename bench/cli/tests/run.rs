@@ -75,7 +75,7 @@ fn every_target_bills_its_meters_right() {
 #[test]
 fn several_numbers_of_connections_have_a_phase_each() {
     let size = ["--meters", "4", "--hours", "750", "--connections", "1,3", "--seconds", "1"];
-    let mut targets = vec!["fleetdb-wire"];
+    let mut targets = vec!["fleetdb-wire", "fleetdb-partial", "fleetdb-partial-t2"];
     let mariadb = fleetdb_bench_targets::named("mariadb-transactions").unwrap();
     match mariadb.lacking() {
         Some(missing) => println!("skipped: {}: {missing}", mariadb.name),

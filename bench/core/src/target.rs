@@ -167,8 +167,11 @@ pub struct Entry {
     /// The form of a URL at which a running instance is measured.
     pub url: Option<&'static str>,
     /// Starts the target, or connects to it.
-    pub start: fn(&Start<'_>) -> Outcome<Box<dyn Target>>,
+    pub start: StartTarget,
 }
+
+/// Starts a target, or connects to it.
+pub type StartTarget = fn(&Start<'_>) -> Outcome<Box<dyn Target>>;
 
 impl Entry {
     /// Why the target cannot be measured without a URL, if so.

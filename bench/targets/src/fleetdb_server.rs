@@ -1,12 +1,13 @@
 //! FleetDB as a server in its own process, over the PostgreSQL protocol. Many rows are written with
-//! COPY; the variant `fleetdb-wire` is asked through a [lean client](crate::lean).
+//! COPY; the variants in [`WIRE`] are asked through a [lean client](crate::lean).
 
 use crate::fleetdb::DIALECT;
+use crate::lean::Form;
 use crate::postgres::Server as Remote;
 use crate::postgres_client::{BulkInsert, Wire};
 use crate::process::{Instance, Process};
 use fleetdb_bench_core::Outcome;
-use fleetdb_bench_core::target::{Connection, Entry, Profile, Start, Tier};
+use fleetdb_bench_core::target::{Connection, Entry, Profile, Start, StartTarget, Tier};
 use fleetdb_server::{Config, Options, Server};
 use std::path::Path;
 use std::process::Command;
@@ -20,17 +21,36 @@ pub const ENTRY: Entry = Entry {
     start: |start| Ok(Box::new(open(start, Remote::driver)?)),
 };
 
-/// The entry of the server with a client that takes hardly any time itself.
-pub const WIRE: Entry = Entry {
-    name: "fleetdb-wire",
-    about: "FleetDB, served, with a lean client in place of a driver",
-    missing: Some(crate::nothing),
-    url: Some("postgres://user@host:port/fleetdb"),
-    start: |start| Ok(Box::new(open(start, |server| crate::lean::connect(&server.instance.address, &DIALECT))?)),
-};
+/// A server with a client that takes hardly any time itself.
+const fn wire(name: &'static str, about: &'static str, start: StartTarget) -> Entry {
+    Entry { name, about, missing: Some(crate::nothing), url: Some("postgres://user@host:port/fleetdb"), start }
+}
+
+/// The entries of the server with a [lean client](crate::lean).
+pub const WIRE: [Entry; 4] = [
+    wire("fleetdb-wire", "FleetDB, served, with a lean client in place of a driver", |start| {
+        Ok(Box::new(open(start, |server| lean(server, Form::Whole))?))
+    }),
+    wire("fleetdb-partial", "the same; upserts change only the time of a collection's row", |start| {
+        Ok(Box::new(open(start, |server| lean(server, Form::Partial))?))
+    }),
+    wire("fleetdb-wire-t2", "fleetdb-wire; the log is synced every 200 ms", |start| {
+        Ok(Box::new(open_at(start, T2, |server| lean(server, Form::Whole))?))
+    }),
+    wire("fleetdb-partial-t2", "fleetdb-partial; the log is synced every 200 ms", |start| {
+        Ok(Box::new(open_at(start, T2, |server| lean(server, Form::Partial))?))
+    }),
+];
+
+fn lean(server: &Remote, form: Form) -> Outcome<Box<dyn Connection>> {
+    crate::lean::connect(&server.instance.address, &DIALECT, form)
+}
 
 /// The command of this program that runs [`serve`]; `--directory` and `--durability` follow.
 pub const COMMAND: &str = "serve-fleetdb";
+
+/// Opens a connection that is measured.
+type Connect = fn(&Remote) -> Outcome<Box<dyn Connection>>;
 
 /// The files to which the server writes its ports.
 const PORT: &str = "port";
@@ -59,11 +79,26 @@ pub fn serve(directory: &Path, durability: &str) -> Outcome<()> {
     Ok(server.stop()?)
 }
 
+/// A tier and the name of the server's durability for it.
+type Durability = (Tier, &'static str);
+
+const T1: Durability = (Tier::T1, "os");
+const T2: Durability = (Tier::T2, "interval");
+const T3: Durability = (Tier::T3, "sync");
+
 /// Starts a server, or connects to one; `connect` opens the connections that are measured.
-pub(crate) fn open(start: &Start<'_>, connect: fn(&Remote) -> Outcome<Box<dyn Connection>>) -> Outcome<Remote> {
-    let (tier, settings, durability) = match start.profile {
-        Profile::Fair => (Tier::T3, Vec::new(), "sync"),
-        Profile::Published => (Tier::T1, vec!["durability = os".to_owned()], "os"),
+pub(crate) fn open(start: &Start<'_>, connect: Connect) -> Outcome<Remote> {
+    let durability = match start.profile {
+        Profile::Fair => T3,
+        Profile::Published => T1,
+    };
+    open_at(start, durability, connect)
+}
+
+fn open_at(start: &Start<'_>, (tier, durability): Durability, connect: Connect) -> Outcome<Remote> {
+    let settings = match tier {
+        Tier::T3 => Vec::new(),
+        _ => vec![format!("durability = {durability}")],
     };
     let instance = match start.url {
         Some(url) => Instance::at(url),

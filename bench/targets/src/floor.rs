@@ -6,7 +6,7 @@
 //! with a single log faster than the second. Both answer writes only.
 
 use crate::fleetdb::DIALECT;
-use crate::lean::Messages;
+use crate::lean::{Form, Messages};
 use crate::process::{Process, tell_port};
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -83,7 +83,12 @@ impl Target for Floor {
     fn connect(&self) -> Outcome<Box<dyn Connection>> {
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_nodelay(true)?;
-        Ok(Box::new(Client { stream, messages: Messages::new(&DIALECT), request: Vec::new(), answer: Vec::new() }))
+        Ok(Box::new(Client {
+            stream,
+            messages: Messages::new(&DIALECT, Form::Whole),
+            request: Vec::new(),
+            answer: Vec::new(),
+        }))
     }
 
     fn settle(&mut self) -> Outcome<()> {

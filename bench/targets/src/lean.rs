@@ -1,8 +1,8 @@
 //! A lean client of the PostgreSQL protocol, so that the client takes only a small share of the
 //! cores: statements are prepared once, and all runs of a write are sent together.
 //!
-//! A single row of each table is one statement. Many rows are as many runs of a statement, followed
-//! by one Sync, which makes them one transaction.
+//! A single row of each table is one statement, or one of each table ([`Form`]). Many rows are as many
+//! runs of a statement. One Sync follows, which makes them one transaction.
 
 use crate::sql::{Dialect, parameters};
 use arrow::array::RecordBatch;
@@ -30,9 +30,20 @@ const READ_BYTES: usize = 16 << 10;
 /// never waits for a client that is still sending.
 const MAX_ROWS: usize = 5_000;
 
+/// How a single row of each of several tables is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One statement that names all columns: `WITH row1 AS (INSERT ...) INSERT ...`.
+    Whole,
+    /// A statement of each table in one pipeline. Rows of collections have `ON CONFLICT ... DO UPDATE`
+    /// of only their times.
+    Partial,
+}
+
 /// Messages to send, and the statements that are prepared so far.
 pub(crate) struct Messages {
     dialect: &'static Dialect,
+    form: Form,
     /// The names of the statements, by their texts.
     names: HashMap<String, String>,
     /// The names of the statements that write one row to each table, by the tables.
@@ -43,8 +54,8 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// No messages and no statements.
-    pub(crate) fn new(dialect: &'static Dialect) -> Self {
-        Self { dialect, names: HashMap::new(), writes: HashMap::new(), out: BytesMut::new() }
+    pub(crate) fn new(dialect: &'static Dialect, form: Form) -> Self {
+        Self { dialect, form, names: HashMap::new(), writes: HashMap::new(), out: BytesMut::new() }
     }
 
     /// Adds a write. Returns the number of runs of statements that it takes.
@@ -56,7 +67,8 @@ impl Messages {
         if count > MAX_ROWS {
             return Err(format!("{count} rows in a write, but the lean client sends at most {MAX_ROWS}").into());
         }
-        let runs = if writes.iter().all(|(_, rows)| rows.num_rows() == 1) {
+        let is_single = writes.iter().all(|(_, rows)| rows.num_rows() == 1);
+        let runs = if is_single && self.form == Form::Whole {
             let tables: Vec<&Table> = writes.iter().map(|(table, _)| *table).collect();
             self.row(&tables, writes.iter().flat_map(|(_, rows)| cells(rows, 0)))?;
             1
@@ -78,7 +90,11 @@ impl Messages {
         let name = match self.writes.get(&key) {
             Some(name) => name.clone(),
             None => {
-                let name = self.prepare(self.dialect.row_of_each(tables.iter().copied())?)?;
+                let text = match (self.form, tables) {
+                    (Form::Partial, [table]) => self.dialect.partial_upsert(table),
+                    _ => self.dialect.row_of_each(tables.iter().copied())?,
+                };
+                let name = self.prepare(text)?;
                 self.writes.insert(key, name.clone());
                 name
             }
@@ -136,14 +152,14 @@ struct Lean {
 ///
 /// # Errors
 /// The URL is not one, or no server answers there.
-pub(crate) fn connect(url: &str, dialect: &'static Dialect) -> Outcome<Box<dyn Connection>> {
+pub(crate) fn connect(url: &str, dialect: &'static Dialect, form: Form) -> Outcome<Box<dyn Connection>> {
     let config: tokio_postgres::Config = url.parse()?;
     let (Some(Host::Tcp(host)), Some(port)) = (config.get_hosts().first(), config.get_ports().first()) else {
         return Err(format!("{url}: the URL has no host and port").into());
     };
     let stream = TcpStream::connect((host.as_str(), *port))?;
     stream.set_nodelay(true)?;
-    let mut lean = Lean { stream, messages: Messages::new(dialect), received: BytesMut::new() };
+    let mut lean = Lean { stream, messages: Messages::new(dialect, form), received: BytesMut::new() };
     let (user, database) = (config.get_user().unwrap_or("bench"), config.get_dbname().unwrap_or("fleetdb"));
     frontend::startup_message([("user", user), ("database", database)], &mut lean.messages.out)?;
     lean.exchange(&mut |_| Ok(()))?;

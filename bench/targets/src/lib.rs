@@ -52,7 +52,8 @@ pub fn all() -> Vec<Entry> {
 
 /// Variants of targets that are measured only when they are named.
 pub fn variants() -> Vec<Entry> {
-    vec![fleetdb::EDGE, fleetdb_server::WIRE, fleetdb_lines::ENTRY, mariadb::TRANSACTIONS, floor::BYTES, floor::LOG]
+    let others = [fleetdb_lines::ENTRY, mariadb::TRANSACTIONS, floor::BYTES, floor::LOG];
+    [fleetdb::EDGE].into_iter().chain(fleetdb_server::WIRE).chain(others).collect()
 }
 
 /// The target with a name.

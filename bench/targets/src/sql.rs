@@ -124,6 +124,20 @@ impl Dialect {
         Ok(if before.is_empty() { last } else { format!("WITH {before} {last}") })
     }
 
+    /// The statement that adds a row, or changes only the times of the one with its key.
+    pub(crate) fn partial_upsert(&self, table: &Table) -> String {
+        let is_time = |(_, kind): &&Column| *kind == ColumnType::Time;
+        let set = table.fields().filter(is_time).map(|(name, _)| format!("{name} = excluded.{name}"));
+        let set = set.collect::<Vec<_>>().join(", ");
+        let (name, columns, row) = (table.name, names(&table.columns), self.row(table, 1));
+        let insert = format!("INSERT INTO {name} ({columns}) VALUES {row}");
+        if set.is_empty() {
+            insert
+        } else {
+            format!("{insert} ON CONFLICT ({}) DO UPDATE SET {set}", table.key.join(", "))
+        }
+    }
+
     /// The condition for a window, whose parameters are numbered from `first`.
     pub(crate) fn window(&self, first: usize) -> String {
         format!("ts >= {} AND ts < {}", (self.time)(first), (self.time)(first + 1))
