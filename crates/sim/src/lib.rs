@@ -7,6 +7,8 @@
 //!    retention, backups) with a crash at some sync, then recovery and comparison, repeatedly. Each
 //!    seed draws its own weights (swarm testing: Groce et al., ISSTA 2012), so that rare
 //!    combinations occur.
+//! 4. [`takeover`]: apart from these, every state of a model of how a node takes over a partition
+//!    whose log is in a bucket.
 
 mod definitions;
 pub mod disk;
@@ -14,3 +16,4 @@ pub mod fuzz;
 pub mod model;
 mod operations;
 pub mod run;
+pub mod takeover;
