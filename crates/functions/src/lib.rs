@@ -6,7 +6,8 @@
 //!    follow TimescaleDB where it has the function.
 //! 2. Functions as in PostgreSQL: times in a zone ([`at_time_zone`], [`date_trunc`], [`clocks`]);
 //!    parts, texts and spans of times ([`date_part`], [`to_char`], [`spans`]); casts and comparisons
-//!    ([`conversions`]); arrays ([`arrays`]); UUIDs ([`uuids`]); sums of integers ([`whole_sum`]); histograms ([`width_bucket`]).
+//!    ([`conversions`]); arrays ([`arrays`]); UUIDs ([`uuids`]); sums of integers ([`whole_sum`]); averages
+//!    of decimals (`average`); histograms ([`width_bucket`]).
 //! 3. Functions within limits: outputs that can be large reserve memory first ([`bounded`],
 //!    [`concat_texts`], [`function_memory`]), nested calls of `coalesce` are counted ([`coalesce`]),
 //!    and a long list of literals is one array ([`one_of`], [`list_literals`]).
@@ -23,6 +24,7 @@ mod accumulators;
 pub mod arguments;
 mod arrays;
 mod at_time_zone;
+mod average;
 mod bounded;
 pub mod bucket;
 pub mod calendar;
@@ -97,6 +99,7 @@ pub fn register(context: &SessionContext, made: &Arc<function_memory::FunctionMe
     }
     context.register_udf(uuids::RandomUuid::new(context.udf("uuid")?).into());
     context.register_udaf(whole_sum::SUM.as_ref().clone());
+    context.register_udaf(average::function());
     for (name, of) in AGGREGATE_NAMES {
         context.register_udaf(context.udaf(of)?.as_ref().clone().with_aliases([name]));
     }
