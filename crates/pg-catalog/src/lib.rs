@@ -3,16 +3,18 @@
 //!
 //! The crate `datafusion-pg-catalog` supplies most tables and functions, and rewrites statements
 //! that DataFusion cannot plan. FleetDB adds primary keys ([`keys`]), checks,
-//! foreign keys and defaults ([`constraints`]), type names ([`columns`]),
-//! further views ([`views`]), settings ([`settings`]), connected clients ([`activity`], [`clients`]), advisory locks ([`advisory`]), some
-//! functions ([`functions`], [`locks`]), and further rewrites, both of text ([`fragments`]) and of
-//! parsed statements ([`rewrite`], [`relations`]). [`schema`] combines them. A session sets up the
-//! catalog with its first statement about it.
+//! foreign keys and defaults ([`constraints`]), types of columns ([`attributes`]) and their names
+//! ([`columns`]), further views ([`views`]), settings ([`settings`]), connected clients
+//! ([`activity`], [`clients`]), advisory locks ([`advisory`]), some functions ([`functions`],
+//! [`locks`]), and further rewrites, both of text ([`fragments`]) and of parsed statements
+//! ([`rewrite`], [`relations`]). [`schema`] combines them. A session sets up the catalog with its
+//! first statement about it.
 
 mod about;
 mod activity;
 mod advisory;
 mod arrays;
+mod attributes;
 mod clients;
 mod columns;
 mod constraints;
@@ -35,7 +37,7 @@ pub use clients::{Client, ClientState, Clients, EmbeddedClient, SessionUser};
 pub use settings::setting;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
-use datafusion::catalog::CatalogProvider;
+use datafusion::catalog::{CatalogProvider, SchemaProvider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::{FunctionRegistry, SessionStateBuilder};
 use datafusion::sql::parser::Statement as ParsedStatement;
@@ -55,6 +57,7 @@ use fleetdb_statement::names::CATALOG;
 use fleetdb_statement::sequences::without_casts;
 use fleetdb_statement::stack::with_stack;
 use fleetdb_statement::words::first_word;
+use futures::FutureExt;
 use schema::CatalogSchema;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -184,7 +187,11 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
     let (set, clients, session_user) =
         (session.settings.clone(), Arc::clone(&shown.clients), Arc::clone(&shown.session_user));
     let cursors = move || cursors(&declared.lock().unwrap_or_else(PoisonError::into_inner));
+    let all: Arc<dyn SchemaProvider> = Arc::new(all);
+    let attributes = attributes::table(all.as_ref(), &context.state(), &session.tables).now_or_never();
+    let waits = || DataFusionError::Internal("the catalog's tables wait".to_owned());
     let tables = HashMap::from([
+        (tables::ATTRIBUTES, attributes.ok_or_else(waits)??),
         (tables::CURSORS, live::table(cursors)?),
         (keys::KEYS, live::table(move || keys::keys(&view_tables.shown()))?),
         (constraints::CONSTRAINTS, live::table(move || constraints::rows(&of_constraints.shown()))?),
@@ -197,7 +204,7 @@ fn set_up(shown: &Shown, session: &SessionParts) -> datafusion::error::Result<Re
     settings::register(context, &session.settings);
     functions::register(context);
     locks::register(context, &shown.locks);
-    catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, Arc::new(all), tables)))?;
+    catalog.register_schema(PG_CATALOG, Arc::new(CatalogSchema::new(context, all, tables)))?;
     Ok(registered)
 }
 

@@ -8,6 +8,10 @@ pub(super) const SIZES_TABLE: &str = "fleetdb_sizes";
 pub(super) const HIDDEN_TABLE: &str = "fleetdb_hidden";
 /// The table of the session's cursors.
 pub(super) const CURSORS: &str = "pg_cursors";
+/// The table of columns.
+pub(super) const ATTRIBUTES: &str = "pg_attribute";
+/// The table of relations.
+pub(super) const CLASSES_TABLE: &str = "pg_class";
 /// The prefix for a view that replaces a table of `information_schema`.
 pub(super) const REPLACING: &str = "fleetdb_";
 

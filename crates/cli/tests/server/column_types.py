@@ -69,4 +69,16 @@ for wrong, state in (("SELECT 1 FROM devices WHERE id = 'x'", "22P02"), ("INSERT
         assert error.sqlstate == state, (wrong, error.sqlstate, str(error))
 rows = con.execute("SELECT udt_name FROM information_schema.columns WHERE table_name = 'devices' ORDER BY ordinal_position")
 assert [name for (name,) in rows][:2] == ["uuid", "time"]
+con.execute("CREATE TABLE bills (id INT PRIMARY KEY, amount NUMERIC(9, 2), day DATE)")
+columns = con.execute("""SELECT a.attname, format_type(a.atttypid, a.atttypmod), t.typname, a.attlen FROM pg_attribute a
+    JOIN pg_type t ON t.oid = a.atttypid JOIN pg_class c ON c.oid = a.attrelid
+    WHERE c.relname IN ('devices', 'bursts', 'bills') AND a.attnum > 0 ORDER BY c.relname, a.attnum""").fetchall()
+assert columns == [
+    ("id", "integer", "int4", 4), ("amount", "numeric(9,2)", "numeric", -1), ("day", "date", "date", 4),
+    ("id", "integer", "int4", 4), ("v", "double precision[]", "_float8", -1), ("n", "smallint[]", "_int2", -1),
+    ("w", "text[]", "_text", -1), ("b", "boolean[]", "_bool", -1),
+    ("id", "uuid", "uuid", 16), ("opens", "time without time zone", "time", 8), ("doc", "jsonb", "jsonb", -1),
+    ("raw", "json", "json", -1), ("owner", "uuid", "uuid", 16)], columns
+(count,) = con.execute("SELECT count(*) FROM pg_attribute WHERE atttypid = 'uuid'::regtype").fetchone()
+assert count >= 2, count
 print("all is well")
