@@ -16,8 +16,10 @@
 
 pub(crate) mod selection;
 pub(crate) mod sorted;
+mod view;
 
-use crate::column::ColumnBuilder;
+pub(crate) use view::MemtableView;
+
 use crate::deletes::{Deletes, Marked};
 use crate::ids::{ColumnId, Generation};
 use crate::lane::{Lane, NullMask};
@@ -33,9 +35,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Rows per block.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// If at least one in this many rows is wanted, a lane is first laid out flat: a value then takes
-/// one load instead of three.
-const FLATTEN_SHARE: usize = 16;
 /// No row.
 const NONE: u32 = u32::MAX;
 /// Bytes of a key's place in the order of the keys.
@@ -514,81 +513,4 @@ impl RunBefore {
 
 fn lane_of(column: ColumnId) -> usize {
     column.0 as usize + COLUMN_LANES
-}
-
-/// A memtable as it was at one moment.
-#[derive(Clone)]
-pub(crate) struct MemtableView {
-    memtable: Arc<Memtable>,
-    blocks: Arc<Vec<Arc<Block>>>,
-    tail: Arc<Block>,
-    rows: usize,
-}
-
-impl MemtableView {
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn block(&self, row: u32) -> &Block {
-        self.blocks.get(row as usize / BLOCK_ROWS).unwrap_or(&self.tail)
-    }
-
-    fn get(&self, lane: usize, row: u32) -> Option<u64> {
-        self.block(row).get(lane, row as usize % BLOCK_ROWS)
-    }
-
-    fn time(&self, row: u32) -> i64 {
-        self.memtable.time_lane.and_then(|lane| self.get(lane, row)).unwrap_or(0) as i64
-    }
-
-    /// Appends a column's values for these rows, in order.
-    pub(crate) fn read(&self, column: ColumnId, rows: &[u32], out: &mut ColumnBuilder) {
-        let lane = lane_of(column);
-        match out {
-            ColumnBuilder::Raw(out) => self.read_raw(column, rows, out),
-            ColumnBuilder::Bytes(out) => {
-                let inner = self.memtable.read();
-                let pool = inner.texts.get(column.0 as usize).and_then(Option::as_ref);
-                for &row in rows {
-                    let code = self.get(lane, row);
-                    out.push(pool.zip(code).map(|(pool, code)| pool.get(code as u32)));
-                }
-            }
-        }
-    }
-
-    /// Appends a column's raw values (codes for text) for these rows, in order.
-    pub(crate) fn read_raw(&self, column: ColumnId, rows: &[u32], out: &mut Lane) {
-        let lane = lane_of(column);
-        if rows.len() < self.rows / FLATTEN_SHARE {
-            return rows.iter().for_each(|&row| out.push(self.get(lane, row)));
-        }
-        out.gather(&self.flat(lane), rows);
-    }
-
-    /// A whole lane in one piece.
-    fn flat(&self, lane: usize) -> Lane {
-        let tail = self.tail.lanes.get(lane).map(Lane::pack);
-        let blocks = self.blocks.iter().map(|block| (block.lanes.get(lane), block.rows()));
-        let mut pieces: Vec<(Option<&Lane>, usize)> = blocks.collect();
-        pieces.push((tail.as_ref(), self.tail.rows()));
-        Lane::concat(&pieces)
-    }
-
-    /// Number of containers.
-    pub(crate) fn containers(&self) -> usize {
-        self.memtable.read().keys.len()
-    }
-
-    /// Average length of a text column's values.
-    pub(crate) fn text_bytes(&self, column: ColumnId) -> usize {
-        let inner = self.memtable.read();
-        inner.texts.get(column.0 as usize).and_then(Option::as_ref).map_or(0, Pool::entry_bytes)
-    }
-
-    /// The locked memtable, for looking up codes.
-    pub(crate) fn inner(&self) -> RwLockReadGuard<'_, Inner> {
-        self.memtable.read()
-    }
 }

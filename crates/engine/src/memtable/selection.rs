@@ -17,17 +17,24 @@ pub(crate) struct Selection {
     times: (i64, i64),
     /// The number of rows, at most.
     pub(crate) rows: usize,
+    /// How many of the newest times of each container.
+    pub(super) newest: usize,
 }
 
 impl Selection {
     /// All containers of a view.
     pub(crate) fn all(view: &MemtableView) -> Self {
-        Self { containers: None, times: (i64::MIN, i64::MAX), rows: view.rows }
+        Self { containers: None, times: (i64::MIN, i64::MAX), rows: view.rows, newest: usize::MAX }
     }
 
     /// Only rows from a time to a time, both inclusive.
     pub(crate) fn within(self, from: Option<i64>, to: Option<i64>) -> Self {
         Self { times: (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX)), ..self }
+    }
+
+    /// At least this many of the newest rows of each container; all if it is `None`.
+    pub(crate) fn newest(self, rows: Option<usize>) -> Self {
+        Self { newest: rows.unwrap_or(usize::MAX), ..self }
     }
 
     /// Whether a time is selected.
@@ -68,7 +75,9 @@ impl Selection {
         let rows_of =
             |number: &u32| inner.containers.get(*number as usize).map_or(0, |of: &Container| of.rows as usize);
         let rows: usize = numbers.iter().map(rows_of).sum();
-        match numbers.len() > 1 && rows > view.rows / WHOLE_SHARE {
+        // A row of a collection is where its container's number says.
+        let is_collection = view.memtable.time_lane.is_none();
+        match !is_collection && numbers.len() > 1 && rows > view.rows / WHOLE_SHARE {
             true => Self::all(view),
             false => Self { containers: Some(numbers), rows, ..Self::all(view) },
         }

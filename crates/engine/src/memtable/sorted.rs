@@ -96,10 +96,22 @@ impl Sorted {
         for (container, Container { newest_row: mut row, is_in_order, .. }) in found {
             rows.clear();
             let first = sorted.times.len();
+            let key = inner.keys.get(container);
+            let mut newest = if is_in_order { selection.newest } else { usize::MAX };
+            let mut counted = None;
             while row != NONE {
                 if (row as usize) < sorted.view.rows {
                     let time = sorted.view.time(row);
                     if selection.has_time(time) {
+                        let hits = |deletes: &DeleteSet| deletes.hit(memtable.generation, key, row, time);
+                        // Rows with one time follow each other and count once, deleted ones not at all.
+                        if counted != Some(time) && !sorted.deletes.as_ref().is_some_and(hits) {
+                            if newest == 0 {
+                                break;
+                            }
+                            newest -= 1;
+                            counted = Some(time);
+                        }
                         rows.push(row);
                         sorted.times.push(time);
                     } else if is_in_order && selection.is_after(time) {
@@ -114,7 +126,7 @@ impl Sorted {
             }
             rows.reverse();
             sorted.times[first..].reverse();
-            sorted.push(inner.keys.get(container), &rows);
+            sorted.push(key, &rows);
         }
         sorted
     }

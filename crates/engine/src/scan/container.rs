@@ -30,6 +30,8 @@ use arrow::array::RecordBatch;
 pub struct Container<'a> {
     table: &'a TableView,
     values: Vec<Value>,
+    /// The values as the engine writes them.
+    key: Vec<u8>,
 }
 
 /// The totals of a column's values over a time range.
@@ -58,8 +60,7 @@ impl TableView {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the values do not fit the key.
     pub fn container(&self, key: &[Value]) -> Result<Container<'_>> {
-        encode_key(&self.schema, key)?;
-        Ok(Container { table: self, values: key.to_vec() })
+        Ok(Container { table: self, values: key.to_vec(), key: encode_key(&self.schema, key)? })
     }
 }
 
@@ -87,6 +88,9 @@ impl Container<'_> {
     /// # Errors
     /// Reading failed.
     pub fn last_row(&self) -> Result<Option<Vec<Value>>> {
+        if let Some(row) = self.table.row_in_memory(&self.key)? {
+            return Ok(Some(row));
+        }
         self.table.last_rows(&ScanRequest::all().container(&self.values))?.next_row()
     }
 

@@ -9,6 +9,7 @@
 //! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
 pub(crate) mod bounds;
+mod collection;
 pub(crate) mod container;
 pub(crate) mod containers;
 mod followed_by;
@@ -439,7 +440,7 @@ fn selection(view: &MemtableView, bounds: &ScanBounds) -> Result<Selection> {
         None if bounds.tests.is_empty() => Selection::all(view),
         None => Selection::passing(view, &bounds.prefix, |key| bounds.passes(key))?,
     };
-    Ok(selection.within(bounds.from, bounds.to))
+    Ok(selection.within(bounds.from, bounds.to).newest(bounds.newest))
 }
 
 /// Encodes a container's key from the values of its key columns.

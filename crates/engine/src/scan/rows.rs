@@ -1,6 +1,7 @@
 //! A running scan: picks rows container by container, and reads them column by column.
 
 use super::bounds::ScanBounds;
+use super::collection::{CollectionRows, RowKeys};
 use super::merge::{self, Merge, RowSpan};
 use super::source::PageMemo;
 use super::{Projection, ScanRequest, Sources, TableView};
@@ -51,7 +52,8 @@ impl TableView {
 
     fn scan_with(&self, request: &ScanRequest, condition: Option<RowCondition>) -> Result<Scan> {
         let places = self.places(&request.projection)?;
-        let bounds = self.bounds(request)?;
+        let newest = request.limit.filter(|_| request.newest_first);
+        let bounds = ScanBounds { newest, ..self.bounds(request)? };
         let sources = self.sources(&bounds, places.len())?;
         let tested = condition.iter().flat_map(|condition| &condition.places);
         let batch_rows = self.rows_of_texts(&sources, places.iter().chain(tested));
@@ -63,6 +65,7 @@ impl TableView {
             merge: Merge::new(&sources.list, bounds.clone()),
             memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
             ready: None,
+            collection: CollectionRows::of(&self.schema, &sources.list, &bounds).filter(|_| !request.newest_first),
             sources,
             bounds,
             batch_rows,
@@ -98,6 +101,8 @@ pub struct Scan {
     memos: Vec<PageMemo>,
     /// The container whose rows are picked but not all yielded: its key, and the remaining picks.
     ready: Option<(Arc<[KeyValue]>, Vec<RowSpan>)>,
+    /// The rest of a collection's rows, if they need not be merged.
+    collection: Option<CollectionRows>,
     batch_rows: usize,
     left: usize,
     newest_first: bool,
@@ -106,9 +111,9 @@ pub struct Scan {
 /// Up to this many rows of a pick are read together with those before them.
 const SHORT_PICK_ROWS: usize = 4;
 
-/// Rows of one container that are yielded together.
+/// Rows that are yielded together: of one container, or of a collection.
 struct Taken {
-    key: Arc<[KeyValue]>,
+    keys: RowKeys,
     picks: Vec<RowSpan>,
     rows: usize,
 }
@@ -155,6 +160,15 @@ impl Scan {
         let types = self.schema.key_types();
         let (mut all, mut rows) = (Vec::new(), 0);
         let most = self.batch_rows.min(self.left);
+        if let Some(collection) = &mut self.collection {
+            while rows < most
+                && let Some((keys, pick)) = collection.next(&self.sources.list[0], most - rows)?
+            {
+                all.push(Taken { keys, picks: vec![pick], rows: pick.rows });
+                rows += pick.rows;
+            }
+            return Ok(all);
+        }
         while rows < most {
             let Some((key, picks)) = &mut self.ready else {
                 let Some(runs) = self.merge.next()? else { break };
@@ -167,7 +181,7 @@ impl Scan {
             let take = if self.newest_first { take_last_picks } else { take_picks };
             let taken = take(picks, most - rows);
             let taken_rows = taken.iter().map(|pick| pick.rows).sum();
-            all.push(Taken { key: Arc::clone(key), picks: taken, rows: taken_rows });
+            all.push(Taken { keys: RowKeys::Container(Arc::clone(key)), picks: taken, rows: taken_rows });
             rows += taken_rows;
             if picks.is_empty() {
                 self.ready = None;
@@ -187,13 +201,25 @@ impl Scan {
         let mut selected = selected;
         let mut before = 0;
         if column.role == Role::Key {
-            let key_place = self.schema.key_place(place);
+            let part = (self.schema.key_place(place), self.schema.key_types());
             for taken in taken {
-                let rows = match &mut selected {
-                    Some(selected) => split_below(selected, before + taken.rows).len(),
-                    None => taken.rows,
-                };
-                out.push_repeated(taken.key[key_place].part(), rows);
+                let wanted = selected.as_mut().map(|selected| split_below(selected, before + taken.rows));
+                match (&taken.keys, wanted) {
+                    (RowKeys::Container(key), wanted) => {
+                        out.push_repeated(key[part.0].part(), wanted.map_or(taken.rows, <[u32]>::len));
+                    }
+                    (keys, wanted) => {
+                        let mut push = |value: &KeyValue| out.push(value.part());
+                        let (source, part) = (&self.sources.list[0], (part.0, part.1.as_slice()));
+                        match wanted {
+                            None => keys.each(0..taken.rows, source, part, &mut push)?,
+                            Some(rows) => {
+                                let rows = rows.iter().map(|row| *row as usize - before);
+                                keys.each(rows, source, part, &mut push)?;
+                            }
+                        }
+                    }
+                }
                 before += taken.rows;
             }
             return out.finish(column.column_type);
@@ -246,7 +272,7 @@ impl Scan {
     fn is_constant(&mut self, place: usize, taken: &[Taken]) -> Result<bool> {
         let column = &self.schema.columns[place];
         if column.role == Role::Key {
-            return Ok(true);
+            return Ok(taken.iter().all(|taken| taken.keys.is_one() || taken.rows <= 1));
         }
         for pick in taken.iter().flat_map(|taken| &taken.picks).filter(|pick| pick.rows > 1) {
             let (source, memo) = (&self.sources.list[pick.source], &mut self.memos[pick.source]);
@@ -281,7 +307,7 @@ impl Scan {
     fn selected_picks(&mut self, taken: Vec<Taken>, condition: &mut RowCondition) -> Result<RecordBatch> {
         let first = |pick: &RowSpan| RowSpan { rows: pick.rows.min(1), ..*pick };
         let firsts = taken.iter().map(|taken| Taken {
-            key: Arc::clone(&taken.key),
+            keys: taken.keys.clone(),
             picks: taken.picks.iter().map(first).collect(),
             rows: taken.picks.iter().filter(|pick| pick.rows > 0).count(),
         });
