@@ -51,8 +51,9 @@ pub struct ComparedLiterals {
 }
 
 impl ComparedLiterals {
-    /// Takes the literals out of a text; `None` if it is no single SELECT, has parameters of its own, or
-    /// neither compares a column with a literal nor reads a table.
+    /// Takes the literals out of a text; `None` if it is no single SELECT or has parameters of its own. A
+    /// text that neither compares a column with a literal nor reads a table must name nothing, as the
+    /// `SELECT 1` of connection pools: the value of a function may change.
     pub fn of(text: &str) -> Option<Self> {
         let start = text.trim_start();
         if text.len() > MAX_TEXT_BYTES || !start.get(..6)?.eq_ignore_ascii_case("select") {
@@ -63,6 +64,7 @@ impl ComparedLiterals {
         let mut found = Self { text: String::with_capacity(start.len()), values: Vec::new() };
         // The number of the next token without spaces, and whether a condition may have begun.
         let (mut number, mut is_in_condition, mut reads) = (0, false, false);
+        let names = code.iter().skip(1).any(|token| matches!(token, Token::Word(_)));
         for token in &tokens {
             match token {
                 Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline) => found.text.push(' '),
@@ -87,7 +89,7 @@ impl ComparedLiterals {
             }
             number += usize::from(!matches!(token, Token::Whitespace(_)));
         }
-        (reads || !found.values.is_empty()).then_some(found)
+        (reads || !names || !found.values.is_empty()).then_some(found)
     }
 }
 

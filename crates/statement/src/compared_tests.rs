@@ -40,6 +40,8 @@ fn compared_literals_become_parameters() {
             "SELECT a FROM t WHERE (a) IN (1, 2) AND NOT IN (3) AND f(4, 5) AND b IN (SELECT 6) AND c = ANY(7) AND d = $1",
             vec![Value::Int(8)],
         ),
+        ("SELECT 1;", "SELECT 1", Vec::new()),
+        ("SELECT 1 + 2, 'a'", "SELECT 1 + 2, 'a'", Vec::new()),
         ("SELECT count(*) FROM t LIMIT 5;", "SELECT count(*) FROM t LIMIT 5", Vec::new()),
         (
             "SELECT 1 AS n FROM t WHERE a = 2 UNION ALL SELECT 3 FROM u JOIN v ON v.b = 4 LEFT JOIN w ON w.c > 'x' WHERE d = 5",
@@ -55,7 +57,9 @@ fn compared_literals_become_parameters() {
 #[test]
 fn other_texts_stay() {
     for text in [
-        "SELECT 1",
+        "SELECT now()",
+        "SELECT current_user",
+        "SELECT 1 AS one",
         "INSERT INTO t SELECT 1 WHERE a = 2",
         "SELECT a FROM t WHERE id = $1 AND b = 2",
         "SELECT a FROM t WHERE id = 1; SELECT a FROM t WHERE id = 2",

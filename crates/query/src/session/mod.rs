@@ -3,12 +3,15 @@
 mod asof_joins;
 pub(crate) mod column_types;
 mod file_names;
+pub(crate) mod kept_plans;
 mod named;
 mod parameter_values;
 mod parameters;
 mod parse;
+pub(crate) mod plan_cache;
 mod planning;
 pub(crate) mod prepared;
+mod prepared_query;
 mod run;
 mod settings;
 mod transaction;
@@ -18,6 +21,8 @@ use crate::answer::Answer;
 use crate::dialect::{Dialect, SessionParts};
 use crate::runtime::{QueryRuntime, task_context};
 use crate::session::column_types::ColumnTypes;
+use crate::session::plan_cache::{KeptMemory, PlanCache};
+use crate::session::prepared_query::KeptQuery;
 use crate::settings::SessionSettings;
 use crate::transaction::{SharedSettings, Transaction};
 use crate::transfer::files::Files;
@@ -92,6 +97,8 @@ pub struct Session {
     /// The zone of the running statement.
     pub(crate) zone: CurrentZone,
     pub(crate) named: Mutex<NamedStatements>,
+    /// Queries that were asked again as texts.
+    kept: Mutex<PlanCache<KeptQuery>>,
     pub(crate) dialect: Arc<dyn Dialect>,
     files: Files,
     /// The number of the next temporary table.
@@ -149,6 +156,7 @@ impl Session {
         let temporaries = Arc::new(TemporaryTables::new(store.query_memory()));
         catalog.register_schema(TEMPORARY_TABLES, Arc::clone(&temporaries) as Arc<_>).map_err(engine_error)?;
         let memory = store.query_memory();
+        let kept = Mutex::new(PlanCache::new(&Arc::new(KeptMemory::new(&memory))));
         let temporary_bytes = TEMPORARY_SHARE * memory.limit_bytes() as u64;
         let pool: Arc<dyn MemoryPool> = Arc::new(BudgetPool(memory));
         let (made, zone) = (Arc::new(FunctionMemory::new(&pool)), CurrentZone::default());
@@ -195,6 +203,7 @@ impl Session {
             temporaries,
             zone,
             named: Mutex::default(),
+            kept,
             dialect,
             files,
             statements: AtomicU64::new(0),
@@ -271,17 +280,22 @@ impl Session {
         self.check_transaction()?;
         self.transaction().change_setting("all", None, false)?;
         self.names().clear();
+        self.kept().clear();
         self.temporaries.restore(Arc::default());
         self.dialect.discard();
         Ok(())
     }
 
-    /// Runs a text that consists of exactly one statement.
+    /// Runs a text that consists of exactly one statement. The plan of a query that is asked again,
+    /// perhaps with other literals in its conditions, is kept.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse) and [`execute`](Self::execute).
     pub fn sql(&self, text: &str) -> Result<Answer> {
-        self.execute(self.parse_one(text)?)
+        match self.run_kept(text)? {
+            Some(answer) => Ok(answer),
+            None => self.execute(self.parse_one(text)?),
+        }
     }
 
     /// Runs a statement. Rows are computed when the answer is read. All other effects are complete

@@ -10,6 +10,7 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameter_values::{bound, exact, number_of, read_parameter, time, written};
 use crate::session::parameters::with_bound_parameters;
+use crate::session::prepared_query::{Kept, PhysicalPlan, Plan, PreparedQuery};
 use crate::write::delete::with_rows;
 use crate::write::merge_query::MergeQuery;
 use crate::write::temporary::pg_temp;
@@ -19,16 +20,14 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::physical_plan::execute_stream;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableObject};
-use fleetdb_engine::{Code, Error, Result, StoredQueries, Value, View};
+use fleetdb_engine::{Code, Error, Result, Value, View};
 use fleetdb_functions::errors::engine_error;
-use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::parameters::number;
 use fleetdb_functions::planned_names::written_names;
-use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::binding::{Binding, BindingGuard};
 use fleetdb_plan::limits::Watch;
 use fleetdb_plan::table::FleetTable;
@@ -46,43 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// `Prepared<Arc<Session>>`.
 pub struct Prepared<S = Arc<Session>> {
     session: S,
-    statement: Statement,
-    of_tables: TableParameters,
-    plan: Deep<Mutex<Plan>>,
-}
-
-struct Plan {
-    /// The parameters' types, in order; `None` where the statement does not determine the type.
-    types: Vec<Option<DataType>>,
-    /// The columns of the result.
-    schema: SchemaRef,
-    /// The session's zone when the query was planned.
-    zone: Zone,
-    /// The views when the query was planned.
-    views: Arc<StoredQueries>,
-    /// The names of the temporary tables when the query was planned.
-    temporaries: Vec<String>,
-    /// The parameters that occur only in comparisons. There, a time out of range becomes the first
-    /// or last value of its type.
-    bounds: HashSet<usize>,
-    kept: Option<Kept>,
-    /// Memory for the constants that the plan's functions have produced.
-    _made: ConstantMemory,
-}
-
-/// A physical plan whose scans read one binding.
-struct Kept {
-    binding: Arc<Binding>,
-    /// The parameters in conditions that scans take.
-    in_scans: HashSet<usize>,
-    physical: PhysicalPlan,
-}
-
-#[derive(Clone)]
-struct PhysicalPlan {
-    root: Arc<dyn ExecutionPlan>,
-    /// The result of [`written_names`] for its schema.
-    renamed: Option<SchemaRef>,
+    query: PreparedQuery,
 }
 
 /// How a run of a prepared query proceeds.
@@ -176,59 +139,31 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     ///
     /// # Errors
     /// Those of [`Session::prepare`].
-    pub fn new(session: S, mut statement: Statement) -> Result<Self> {
-        let of_tables = statement.table_parameters();
-        session.begin_statement();
-        let plan = statement.with_stack(|| Plan::new(&session, &statement, &of_tables).map(Mutex::new))?;
-        let levels = session.levels_with_views(&statement)?;
-        let plan = Deep::new(plan, levels);
-        // The owner of the prepared statement accounts for its memory.
-        statement.give_back_memory();
-        Ok(Self { session, statement, of_tables, plan })
+    pub fn new(session: S, statement: Statement) -> Result<Self> {
+        let query = PreparedQuery::new(&session, statement)?;
+        Ok(Self { session, query })
     }
 
     /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not determine
     /// the type.
     pub fn parameter_types(&self) -> Vec<Option<DataType>> {
-        self.plan().types.clone()
+        self.query.plan().types.clone()
     }
 
     /// The columns of the result.
     pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.plan().schema)
+        self.query.schema()
     }
 
     /// Whether the plan is kept, and the tables, the views and the session's zone are those that it was made for.
     pub fn is_current(&self) -> bool {
-        let plan = self.plan();
-        !self.has_moved(&plan) && matches!(self.view_of(&plan), Ok(Some(_)))
+        self.query.is_current(&self.session)
     }
 
     /// Whether these values, which were [literals](crate::ComparedLiterals), mean the same as
     /// parameters, and whether a run with them needs no planning.
     pub fn takes_literals(&self, values: &[Value]) -> bool {
-        let plan = self.plan();
-        let is_same = |(value, data_type): (&Value, &Option<DataType>)| match (value, data_type) {
-            (Value::Int(_), Some(data_type)) => data_type.is_numeric(),
-            (Value::Text(_), Some(data_type)) => matches!(data_type, DataType::Utf8 | DataType::Timestamp(..)),
-            _ => false,
-        };
-        let names_parameter = plan.schema.fields().iter().any(|field| field.name().contains('$'));
-        plan.kept.is_some()
-            && !names_parameter
-            && values.len() == plan.types.len()
-            && values.iter().zip(&plan.types).all(is_same)
-    }
-
-    /// Whether a name or a time in the query may mean something else than when it was planned.
-    fn has_moved(&self, plan: &Plan) -> bool {
-        plan.zone != self.session.zone()
-            || plan.views != self.session.store.stored_queries()
-            || !self.session.temporaries.now().keys().eq(&plan.temporaries)
-    }
-
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+        self.query.takes_literals(values)
     }
 
     /// Runs the query with values for `$1`, `$2`, ...; an integer for a timestamp counts the
@@ -247,34 +182,7 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// # Errors
     /// Those of [`query`](Self::query).
     pub fn start(&self, values: &[Value]) -> Result<Answer> {
-        let started = self.statement.with_stack(|| self.start_shallow(values));
-        let made = self.session.made.take();
-        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((StatementMemory::default(), made)))
-    }
-
-    fn start_shallow(&self, values: &[Value]) -> Result<Answer> {
-        self.session.begin_statement();
-        let watch = self.session.limits.watch();
-        let plan = match self.bind(values, true)? {
-            Run::Kept(kept, in_use) => {
-                // Scans may start as soon as the plan does.
-                let _entered = self.session.runtime.enter();
-                return self.execute(kept, in_use, watch);
-            }
-            Run::Planned(values) => self
-                .planned(self.statement.clone())
-                .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
-            Run::Written(statement) => self.planned(statement),
-        };
-        let started = plan.and_then(|plan| self.session.start_watched(plan, watch));
-        self.session.tables.release();
-        started
-    }
-
-    /// Plans a statement over the tables as they are now.
-    fn planned(&self, statement: Statement) -> Result<LogicalPlan> {
-        self.session.refresh()?;
-        self.session.plan_statement(statement)
+        self.query.start(&self.session, values)
     }
 
     /// Like [`start`](Self::start), but on the caller's own runtime, where the rows are then read
@@ -283,34 +191,119 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     /// # Errors
     /// Those of [`start`](Self::start).
     pub fn start_kept(&self, values: &[Value]) -> Result<Option<Answer>> {
+        self.query.start_kept(&self.session, values)
+    }
+}
+
+impl PreparedQuery {
+    pub(crate) fn new(session: &Session, mut statement: Statement) -> Result<Self> {
+        let of_tables = statement.table_parameters();
+        session.begin_statement();
+        let plan = statement.with_stack(|| Plan::new(session, &statement, &of_tables).map(Mutex::new))?;
+        let levels = session.levels_with_views(&statement)?;
+        let plan = Deep::new(plan, levels);
+        // The owner of the prepared statement accounts for its memory.
+        statement.give_back_memory();
+        Ok(Self { statement, of_tables, plan })
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan().schema)
+    }
+
+    /// See [`Prepared::is_current`].
+    pub(crate) fn is_current(&self, session: &Session) -> bool {
+        let plan = self.plan();
+        !self.has_moved(session, &plan) && matches!(self.view_of(session, &plan), Ok(Some(_)))
+    }
+
+    /// See [`Prepared::takes_literals`].
+    pub(crate) fn takes_literals(&self, values: &[Value]) -> bool {
+        let plan = self.plan();
+        let is_same = |(value, data_type): (&Value, &Option<DataType>)| match (value, data_type) {
+            (Value::Int(_), Some(data_type)) => data_type.is_numeric(),
+            (Value::Text(_), Some(data_type)) => matches!(data_type, DataType::Utf8 | DataType::Timestamp(..)),
+            _ => false,
+        };
+        let names_parameter = plan.schema.fields().iter().any(|field| field.name().contains('$'));
+        plan.kept.is_some()
+            && !names_parameter
+            && values.len() == plan.types.len()
+            && values.iter().zip(&plan.types).all(is_same)
+    }
+
+    /// Whether a name or a time in the query may mean something else than when it was planned.
+    fn has_moved(&self, session: &Session, plan: &Plan) -> bool {
+        plan.zone != session.zone()
+            || plan.views != session.store.stored_queries()
+            || !session.temporaries.now().keys().eq(&plan.temporaries)
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`Prepared::start`].
+    pub(crate) fn start(&self, session: &Session, values: &[Value]) -> Result<Answer> {
+        let started = self.statement.with_stack(|| self.start_shallow(session, values));
+        let made = session.made.take();
+        started.map(|answer| answer.of_levels(self.plan.levels()).charged_to((StatementMemory::default(), made)))
+    }
+
+    fn start_shallow(&self, session: &Session, values: &[Value]) -> Result<Answer> {
+        session.begin_statement();
+        let watch = session.limits.watch();
+        let plan = match self.bind(session, values, true)? {
+            Run::Kept(kept, in_use) => {
+                // Scans may start as soon as the plan does.
+                let _entered = session.runtime.enter();
+                return Self::execute(session, kept, in_use, watch);
+            }
+            Run::Planned(values) => Self::planned(session, self.statement.clone())
+                .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
+            Run::Written(statement) => Self::planned(session, statement),
+        };
+        let started = plan.and_then(|plan| session.start_watched(plan, watch));
+        session.tables.release();
+        started
+    }
+
+    /// Plans a statement over the tables as they are now.
+    fn planned(session: &Session, statement: Statement) -> Result<LogicalPlan> {
+        session.refresh()?;
+        session.plan_statement(statement)
+    }
+
+    /// See [`Prepared::start_kept`].
+    pub(crate) fn start_kept(&self, session: &Session, values: &[Value]) -> Result<Option<Answer>> {
         // Tasks spawned by a deep plan on the caller's runtime would lack the stack for it.
         if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
-        let Run::Kept(kept, in_use) = self.bind(values, false)? else { return Ok(None) };
-        self.session.begin_statement();
-        let answer = self.execute(kept, in_use, self.session.limits.watch())?;
-        Ok(Some(answer.charged_to((StatementMemory::default(), self.session.made.take()))))
+        let Run::Kept(kept, in_use) = self.bind(session, values, false)? else { return Ok(None) };
+        session.begin_statement();
+        let answer = Self::execute(session, kept, in_use, session.limits.watch())?;
+        Ok(Some(answer.charged_to((StatementMemory::default(), session.made.take()))))
     }
 
-    fn execute(&self, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
+    fn execute(session: &Session, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
         let PhysicalPlan { root, renamed } = kept;
-        let rows = execute_stream(root, self.session.task_context()).map_err(engine_error)?;
-        Ok(Answer::renamed_to(renamed, rows, Arc::clone(&self.session.runtime), watch).holding(in_use))
+        let rows = execute_stream(root, session.task_context()).map_err(engine_error)?;
+        Ok(Answer::renamed_to(renamed, rows, Arc::clone(&session.runtime), watch).holding(in_use))
     }
 
     /// Binds the cached plan to these values, if it exists, is not in use and matches the current
     /// tables. If the tables have changed, it is planned again, provided that `may_plan` is set.
-    fn bind(&self, values: &[Value], may_plan: bool) -> Result<Run> {
+    fn bind(&self, session: &Session, values: &[Value], may_plan: bool) -> Result<Run> {
         let mut plan = self.plan();
-        let mut view = self.view_of(&plan)?;
-        let (zone, has_moved) = (self.session.zone(), self.has_moved(&plan));
+        let mut view = self.view_of(session, &plan)?;
+        let (zone, has_moved) = (session.zone(), self.has_moved(session, &plan));
         if has_moved && !may_plan {
             return Ok(Run::Planned(Vec::new()));
         }
         if has_moved || may_plan && plan.kept.is_some() && view.is_none() {
-            *plan = Plan::new(&self.session, &self.statement, &self.of_tables)?;
-            view = self.view_of(&plan)?;
+            *plan = Plan::new(session, &self.statement, &self.of_tables)?;
+            view = self.view_of(session, &plan)?;
         }
         if values.len() != plan.types.len() {
             return Err(Error::invalid(format!(
@@ -364,9 +357,9 @@ impl<S: Deref<Target = Session>> Prepared<S> {
     }
 
     /// The view for a cached plan; `None` if its tables have changed.
-    fn view_of(&self, plan: &Plan) -> Result<Option<View>> {
+    fn view_of(&self, session: &Session, plan: &Plan) -> Result<Option<View>> {
         let Some(Kept { binding, .. }) = &plan.kept else { return Ok(None) };
-        let view = self.session.current(Some(&binding.tables()))?;
+        let view = session.current(Some(&binding.tables()))?;
         Ok(binding.fits(&view).then_some(view))
     }
 }

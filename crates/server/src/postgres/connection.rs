@@ -3,7 +3,6 @@
 use super::copy_in::CopyingIn;
 use super::cursors::Cursors;
 use super::pending::Pending;
-use super::plan_cache::PlanCache;
 use super::prepared_statement::PreparedStatement;
 use super::query::KeptQuery;
 use crate::access::{Identity, Role};
@@ -12,7 +11,7 @@ use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::ClientSession;
 use fleetdb_postgres::{Client, ClientState, SessionUser};
-use fleetdb_query::{Canceller, SessionSettings};
+use fleetdb_query::{Canceller, PlanCache, SessionSettings};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::error::{ErrorInfo, PgWireError, PgWireResult};

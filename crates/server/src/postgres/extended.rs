@@ -5,9 +5,8 @@
 
 use super::connection::Connection;
 use super::copy_out;
-use super::plan_cache::Cached;
 use super::prepared_statement::{Plan, PreparedStatement, Returns, SharedStatement};
-use super::query::{Query, held_bytes};
+use super::query::Query;
 use super::values::{self, Parameters, Target};
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
@@ -16,7 +15,7 @@ use crate::work::Weight;
 use arrow::datatypes::{DataType, Field, Schema};
 use fleetdb_engine::{Code, ColumnType, Error, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{InsertValues, KeyedWrite, Kind, Prepared, Statement};
+use fleetdb_query::{Cached, InsertValues, KeyedWrite, Kind, Prepared, Statement, held_bytes};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;

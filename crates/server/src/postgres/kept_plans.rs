@@ -1,23 +1,19 @@
 //! Runs queries that a client sends again and again without preparing them, by plans that are kept
-//! ([`PlanCache`](super::plan_cache::PlanCache)).
+//! ([`PlanCache`](fleetdb_query::PlanCache)).
 
 use super::connection::Connection;
-use super::plan_cache::Cached;
-use super::query::{KeptQuery, Query, held_bytes};
+use super::query::{KeptQuery, Query};
 use crate::error::postgres_error;
 use crate::sessions::ClientSession;
 use crate::work::Weight;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{ErrorKind, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Access, ComparedLiterals, Prepared, Statement};
+use fleetdb_query::{Access, Cached, ComparedLiterals, Prepared, Statement, held_bytes, may_have_effects};
 use pgwire::api::portal::Format;
 use pgwire::api::results::Response;
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
-
-/// Parts of the names of functions whose effect is more than their value.
-const WITH_EFFECTS: [&str; 2] = ["pg_", "set_config"];
 
 impl Connection {
     /// Runs a text whose plan is kept; `None` if it must be parsed and planned.
@@ -71,8 +67,7 @@ impl Connection {
 
     /// A query and its columns as clients know them; `None` if it cannot be prepared or should not be.
     async fn prepared(&self, session: &ClientSession, text: &str) -> Option<(Prepared<ClientSession>, SchemaRef)> {
-        let lower = text.to_ascii_lowercase();
-        if WITH_EFFECTS.iter().any(|name| lower.contains(name)) {
+        if may_have_effects(text) {
             return None;
         }
         let is_kept = |statement: &Statement| {

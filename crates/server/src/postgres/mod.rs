@@ -22,7 +22,6 @@ mod fast_path;
 mod kept_plans;
 mod login;
 mod pending;
-mod plan_cache;
 mod prepared_statement;
 mod query;
 mod run;
@@ -31,8 +30,6 @@ mod startup;
 mod values;
 mod wire;
 mod wire_format;
-
-pub(crate) use plan_cache::KeptMemory;
 
 use crate::clients::Connected;
 use crate::error::told;

@@ -1,10 +1,10 @@
 //! Prepared statements of the extended protocol.
 
-use super::query::{Query, held_bytes};
+use super::query::Query;
 use super::values::{Parameters, Target};
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Database, MemoryReservation, Value};
-use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Zone};
+use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Zone, held_bytes};
 use parking_lot::Mutex;
 use pgwire::api::Type;
 use pgwire::api::results::FieldInfo;

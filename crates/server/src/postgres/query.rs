@@ -9,12 +9,6 @@ use pgwire::error::PgWireResult;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Rough memory use of a prepared statement, most of it for its syntax tree and plan.
-pub(super) fn held_bytes(text: &str, is_query: bool) -> usize {
-    let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
-    each + text.len().saturating_mul(of_each_byte)
-}
-
 /// A prepared query.
 pub(super) struct Query {
     pub(super) prepared: Arc<Prepared<ClientSession>>,

@@ -1,4 +1,5 @@
 //! Keeps what a client's texts become when they are prepared, from the second time on that one is sent.
+//! The session keeps those that it is [asked](crate::Session::sql), the server those of each connection.
 
 use fleetdb_engine::QueryMemory;
 use std::collections::HashMap;
@@ -16,14 +17,14 @@ const MAX_TEXT_BYTES: usize = 8 << 10;
 
 /// The memory of what all connections keep. It is a small part of the budget of queries, to which each
 /// kept item is charged as well, so that running statements have the rest.
-pub(crate) struct KeptMemory {
+pub struct KeptMemory {
     used_bytes: AtomicUsize,
     limit_bytes: usize,
 }
 
 impl KeptMemory {
     /// A share of the queries' memory.
-    pub(crate) fn new(memory: &QueryMemory) -> Self {
+    pub fn new(memory: &QueryMemory) -> Self {
         Self { used_bytes: AtomicUsize::new(0), limit_bytes: memory.limit_bytes() / SHARE }
     }
 
@@ -43,8 +44,14 @@ impl Drop for KeptBytes {
     }
 }
 
+/// Rough memory use of a prepared statement, in bytes, most of it for its syntax tree and plan.
+pub fn held_bytes(text: &str, is_query: bool) -> usize {
+    let (each, of_each_byte) = if is_query { (32 << 10, 256) } else { (16 << 10, 128) };
+    each + text.len().saturating_mul(of_each_byte)
+}
+
 /// A client's texts; `T` is what one becomes.
-pub(super) struct PlanCache<T> {
+pub struct PlanCache<T> {
     memory: Arc<KeptMemory>,
     /// The hashes of texts that were sent but are not kept.
     seen: HashMap<u64, Seen>,
@@ -59,7 +66,8 @@ enum Seen {
 }
 
 /// What is known of a text.
-pub(super) enum Cached<T> {
+pub enum Cached<T> {
+    /// What it has become.
     Kept(Arc<T>),
     /// It has been sent before, so it is worth keeping.
     ToPrepare,
@@ -68,12 +76,13 @@ pub(super) enum Cached<T> {
 }
 
 impl<T> PlanCache<T> {
-    pub(super) fn new(memory: &Arc<KeptMemory>) -> Self {
+    /// No texts yet.
+    pub fn new(memory: &Arc<KeptMemory>) -> Self {
         Self { memory: Arc::clone(memory), seen: HashMap::new(), kept: HashMap::new() }
     }
 
     /// What is known of a text, which is then no longer new.
-    pub(super) fn look_up(&mut self, text: &str) -> Cached<T> {
+    pub fn look_up(&mut self, text: &str) -> Cached<T> {
         if let Some((kept, _)) = self.kept.get(text) {
             return Cached::Kept(Arc::clone(kept));
         }
@@ -91,7 +100,7 @@ impl<T> PlanCache<T> {
     }
 
     /// Keeps what a text has become, if there is memory for it; otherwise forgets everything.
-    pub(super) fn keep(&mut self, text: &str, kept: Arc<T>, bytes: usize) {
+    pub fn keep(&mut self, text: &str, kept: Arc<T>, bytes: usize) {
         self.seen.remove(&hash(text));
         let taken = if self.kept.len() < MAX_TEXTS { self.memory.take(bytes) } else { None };
         match taken {
@@ -101,18 +110,24 @@ impl<T> PlanCache<T> {
     }
 
     /// Remembers that a text cannot be kept.
-    pub(super) fn never_keep(&mut self, text: &str) {
+    pub fn never_keep(&mut self, text: &str) {
         self.kept.remove(text);
         self.see(text, Seen::NeverKept);
     }
 
     /// Forgets a text's plan.
-    pub(super) fn forget(&mut self, text: &str) {
+    pub fn forget(&mut self, text: &str) {
         self.kept.remove(text);
     }
 
+    /// The texts that are kept.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> impl Iterator<Item = &str> {
+        self.kept.keys().map(String::as_str)
+    }
+
     /// Forgets all texts.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.kept.clear();
         self.seen.clear();
     }
