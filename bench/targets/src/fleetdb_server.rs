@@ -27,15 +27,21 @@ const fn wire(name: &'static str, about: &'static str, start: StartTarget) -> En
 }
 
 /// The entries of the server with a [lean client](crate::lean).
-pub const WIRE: [Entry; 4] = [
+pub const WIRE: [Entry; 6] = [
     wire("fleetdb-wire", "FleetDB, served, with a lean client in place of a driver", |start| {
         Ok(Box::new(open(start, |server| lean(server, Form::Whole))?))
     }),
-    wire("fleetdb-partial", "the same; upserts change only the time of a collection's row", |start| {
+    wire("fleetdb-pipeline", "fleetdb-wire, with a statement for each table", |start| {
+        Ok(Box::new(open(start, |server| lean(server, Form::Pipeline))?))
+    }),
+    wire("fleetdb-partial", "fleetdb-pipeline; upserts change only the time of a collection's row", |start| {
         Ok(Box::new(open(start, |server| lean(server, Form::Partial))?))
     }),
     wire("fleetdb-wire-t2", "fleetdb-wire; the log is synced every 200 ms", |start| {
         Ok(Box::new(open_at(start, T2, |server| lean(server, Form::Whole))?))
+    }),
+    wire("fleetdb-pipeline-t2", "fleetdb-pipeline; the log is synced every 200 ms", |start| {
+        Ok(Box::new(open_at(start, T2, |server| lean(server, Form::Pipeline))?))
     }),
     wire("fleetdb-partial-t2", "fleetdb-partial; the log is synced every 200 ms", |start| {
         Ok(Box::new(open_at(start, T2, |server| lean(server, Form::Partial))?))

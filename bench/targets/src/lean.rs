@@ -35,8 +35,9 @@ const MAX_ROWS: usize = 5_000;
 pub(crate) enum Form {
     /// One statement that names all columns: `WITH row1 AS (INSERT ...) INSERT ...`.
     Whole,
-    /// A statement of each table in one pipeline. Rows of collections have `ON CONFLICT ... DO UPDATE`
-    /// of only their times.
+    /// A statement of each table in one pipeline; they name all columns.
+    Pipeline,
+    /// The same, but rows of collections have `ON CONFLICT ... DO UPDATE` of only their times.
     Partial,
 }
 
