@@ -35,9 +35,9 @@ const MAX_ROWS: usize = 5_000;
 pub(crate) enum Form {
     /// One statement that names all columns: `WITH row1 AS (INSERT ...) INSERT ...`.
     Whole,
-    /// A statement of each table in one pipeline; they name all columns.
+    /// A statement for each table, which names all columns, in one pipeline.
     Pipeline,
-    /// The same, but rows of collections have `ON CONFLICT ... DO UPDATE` of only their times.
+    /// The same, but an upsert changes only the times of a row that exists.
     Partial,
 }
 

@@ -83,7 +83,6 @@ impl Wire {
         Ok(statement)
     }
 
-    /// See [`Dialect::row_of_each`].
     /// Runs a prepared statement.
     fn ask<'c>(
         &mut self,
@@ -104,6 +103,7 @@ impl Wire {
         answer.finish()
     }
 
+    /// See [`Dialect::row_of_each`].
     fn single(&mut self, writes: &[(&Table, RecordBatch)]) -> Outcome<Statement> {
         let tables: Vec<&str> = writes.iter().map(|(table, _)| table.name).collect();
         if let Some(known) = self.single.get(&tables) {

@@ -57,14 +57,18 @@ pub(crate) fn names<'a>(columns: impl IntoIterator<Item = &'a Column>) -> String
 
 /// An INSERT of rows that replace those with the same keys, in PostgreSQL's form.
 pub(crate) fn upsert(table: &Table, rows: &str) -> String {
-    let set = table.fields().map(|(name, _)| format!("{name} = excluded.{name}")).collect::<Vec<_>>();
-    format!(
-        "INSERT INTO {} ({}) {rows} ON CONFLICT ({}) DO UPDATE SET {}",
-        table.name,
-        names(&table.columns),
-        table.key.join(", "),
-        set.join(", ")
-    )
+    upsert_of(table, rows, |_| true)
+}
+
+/// The same, but of a row with the same key only these fields are replaced.
+fn upsert_of(table: &Table, rows: &str, is_replaced: fn(ColumnType) -> bool) -> String {
+    let set = table.fields().filter(|(_, kind)| is_replaced(*kind));
+    let set: Vec<String> = set.map(|(name, _)| format!("{name} = excluded.{name}")).collect();
+    let insert = format!("INSERT INTO {} ({}) {rows}", table.name, names(&table.columns));
+    match set.is_empty() {
+        true => insert,
+        false => format!("{insert} ON CONFLICT ({}) DO UPDATE SET {}", table.key.join(", "), set.join(", ")),
+    }
 }
 
 /// Cached texts of inserts, by table and number of rows: for some targets, building one takes
@@ -126,16 +130,7 @@ impl Dialect {
 
     /// The statement that adds a row, or changes only the times of the one with its key.
     pub(crate) fn partial_upsert(&self, table: &Table) -> String {
-        let is_time = |(_, kind): &&Column| *kind == ColumnType::Time;
-        let set = table.fields().filter(is_time).map(|(name, _)| format!("{name} = excluded.{name}"));
-        let set = set.collect::<Vec<_>>().join(", ");
-        let (name, columns, row) = (table.name, names(&table.columns), self.row(table, 1));
-        let insert = format!("INSERT INTO {name} ({columns}) VALUES {row}");
-        if set.is_empty() {
-            insert
-        } else {
-            format!("{insert} ON CONFLICT ({}) DO UPDATE SET {set}", table.key.join(", "))
-        }
+        upsert_of(table, &format!("VALUES {}", self.row(table, 1)), |kind| kind == ColumnType::Time)
     }
 
     /// The condition for a window, whose parameters are numbered from `first`.

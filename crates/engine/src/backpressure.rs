@@ -20,9 +20,9 @@ use std::time::Duration;
 /// How long a committer that never waits may block on the commit lock. A commit holds it for
 /// microseconds.
 const MAX_LOCK_WAIT: Duration = Duration::from_millis(2);
-/// How often such a committer looks at the commit lock before its thread sleeps: some 20 us. To sleep and
-/// to be woken takes longer than most commits.
-const LOCK_LOOKS: usize = 500;
+/// How many times such a committer tries the commit lock before its thread sleeps: for about 20 us.
+/// Sleeping and being woken takes longer than most commits.
+const LOCK_TRIES: usize = 500;
 
 impl Queue {
     /// Whether flushes wait for compaction. They do not if compaction fails: waiting would be
@@ -39,12 +39,15 @@ impl Shared {
 
     /// The commit lock, unless a read-modify-write statement holds it for long.
     pub(crate) fn try_open_commit(&self) -> Result<Option<MutexGuard<'_, Commit>>> {
-        let look = |_| {
-            std::hint::spin_loop();
-            self.commit.try_lock()
+        let try_once = |_| {
+            let commit = self.commit.try_lock();
+            commit.or_else(|| {
+                std::hint::spin_loop();
+                None
+            })
         };
-        let found = self.commit.try_lock().or_else(|| (0..LOCK_LOOKS).find_map(look));
-        let Some(commit) = found.or_else(|| self.commit.try_lock_for(MAX_LOCK_WAIT)) else { return Ok(None) };
+        let commit = (0..LOCK_TRIES).find_map(try_once).or_else(|| self.commit.try_lock_for(MAX_LOCK_WAIT));
+        let Some(commit) = commit else { return Ok(None) };
         if commit.closed { Err(Error::closed("the database is closed")) } else { Ok(Some(commit)) }
     }
 

@@ -1,8 +1,9 @@
 //! `avg` of decimal numbers, rounded to its last digit, halves away from zero. DataFusion cuts the
 //! average, so it is asked for one more digit, which decides the rounding.
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Decimal128Array};
-use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef};
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -11,9 +12,6 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF, Signature,
 };
 use std::sync::Arc;
-
-/// Digits that a decimal can have.
-const MAX_DIGITS: u8 = 38;
 
 /// The `avg` aggregate.
 pub(crate) fn function() -> AggregateUDF {
@@ -26,15 +24,13 @@ struct Average {
     inner: Arc<AggregateUDF>,
 }
 
-/// What DataFusion is asked for, and the digits of the result if it must be rounded.
-fn finer(mut args: AccumulatorArgs<'_>) -> (AccumulatorArgs<'_>, Option<Digits>) {
-    let digits = match args.return_type() {
-        DataType::Decimal128(precision, scale) if *precision < MAX_DIGITS => Digits(*precision, *scale),
-        _ => return (args, None),
-    };
-    let finer = DataType::Decimal128(digits.0 + 1, digits.1 + 1);
+/// What DataFusion is asked for, and the type to round the result to, if it must be rounded.
+fn finer(mut args: AccumulatorArgs<'_>) -> (AccumulatorArgs<'_>, Option<DataType>) {
+    let rounded = args.return_type().clone();
+    let DataType::Decimal128(precision @ ..DECIMAL128_MAX_PRECISION, scale) = rounded else { return (args, None) };
+    let finer = DataType::Decimal128(precision + 1, scale + 1);
     args.return_field = Arc::new(Field::clone(&args.return_field).with_data_type(finer));
-    (args, Some(digits))
+    (args, Some(rounded))
 }
 
 impl AggregateUDFImpl for Average {
@@ -55,10 +51,10 @@ impl AggregateUDFImpl for Average {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        let (args, digits) = finer(args);
+        let (args, rounded) = finer(args);
         let inner = self.inner.accumulator(args)?;
-        Ok(match digits {
-            Some(digits) => Box::new(Rounded { inner, digits }),
+        Ok(match rounded {
+            Some(to) => Box::new(Rounded { inner, to }),
             None => inner,
         })
     }
@@ -76,10 +72,10 @@ impl AggregateUDFImpl for Average {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
-        let (args, digits) = finer(args);
+        let (args, rounded) = finer(args);
         let inner = self.inner.create_groups_accumulator(args)?;
-        Ok(match digits {
-            Some(digits) => Box::new(Rounded { inner, digits }),
+        Ok(match rounded {
+            Some(to) => Box::new(Rounded { inner, to }),
             None => inner,
         })
     }
@@ -93,23 +89,11 @@ impl AggregateUDFImpl for Average {
     }
 }
 
-/// The precision and the scale of a result.
-#[derive(Clone, Copy, Debug)]
-struct Digits(u8, i8);
-
-impl Digits {
-    /// Rounds a number that has one digit more.
-    fn round(value: i128) -> i128 {
-        let away = if (value % 10).abs() >= 5 { value.signum() } else { 0 };
-        value / 10 + away
-    }
-}
-
-/// An accumulator whose result has one digit too many.
+/// An accumulator whose result has one digit too many. Casts round halves away from zero.
 #[derive(Debug)]
 struct Rounded<A> {
     inner: A,
-    digits: Digits,
+    to: DataType,
 }
 
 impl Accumulator for Rounded<Box<dyn Accumulator>> {
@@ -118,15 +102,11 @@ impl Accumulator for Rounded<Box<dyn Accumulator>> {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let Digits(precision, scale) = self.digits;
-        Ok(match self.inner.evaluate()? {
-            ScalarValue::Decimal128(value, ..) => ScalarValue::Decimal128(value.map(Digits::round), precision, scale),
-            other => other,
-        })
+        self.inner.evaluate()?.cast_to(&self.to)
     }
 
     fn size(&self) -> usize {
-        self.inner.size() + size_of::<Digits>()
+        self.inner.size() + size_of::<DataType>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -158,10 +138,7 @@ impl GroupsAccumulator for Rounded<Box<dyn GroupsAccumulator>> {
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let Digits(precision, scale) = self.digits;
-        let finer = self.inner.evaluate(emit_to)?;
-        let rounded: Decimal128Array = finer.as_primitive::<Decimal128Type>().unary(Digits::round);
-        Ok(Arc::new(rounded.with_precision_and_scale(precision, scale)?))
+        Ok(cast(&self.inner.evaluate(emit_to)?, &self.to)?)
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -177,6 +154,6 @@ impl GroupsAccumulator for Rounded<Box<dyn GroupsAccumulator>> {
     }
 
     fn size(&self) -> usize {
-        self.inner.size() + size_of::<Digits>()
+        self.inner.size() + size_of::<DataType>()
     }
 }

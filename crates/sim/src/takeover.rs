@@ -100,7 +100,7 @@ enum Put {
 enum Node {
     /// It watches the owner.
     Idle,
-    /// It has claimed the epoch, and makes the manifest of this number next.
+    /// It has claimed the epoch, and makes a manifest next.
     Claimed {
         epoch: u8,
     },

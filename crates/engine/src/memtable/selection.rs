@@ -17,7 +17,7 @@ pub(crate) struct Selection {
     times: (i64, i64),
     /// The number of rows, at most.
     pub(crate) rows: usize,
-    /// How many of the newest times of each container.
+    /// The number of newest times that are wanted of each container.
     pub(super) newest: usize,
 }
 
@@ -32,7 +32,7 @@ impl Selection {
         Self { times: (from.unwrap_or(i64::MIN), to.unwrap_or(i64::MAX)), ..self }
     }
 
-    /// At least this many of the newest rows of each container; all if it is `None`.
+    /// Keeps at least this many of the newest rows of each container; `None` keeps all rows.
     pub(crate) fn newest(self, rows: Option<usize>) -> Self {
         Self { newest: rows.unwrap_or(usize::MAX), ..self }
     }

@@ -48,7 +48,7 @@ pub(crate) struct ScanBounds {
     pub(crate) from: Option<i64>,
     /// Last time, inclusive.
     pub(crate) to: Option<i64>,
-    /// If set, only so many of the newest rows of each container are wanted.
+    /// The number of newest rows that are wanted of each container; `None` means all rows.
     pub(crate) newest: Option<usize>,
     /// Whether older rows of a primary key are needed for their fields.
     pub(crate) merges_fields: bool,

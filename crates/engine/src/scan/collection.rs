@@ -1,11 +1,11 @@
-//! The rows of a collection in one source, many at a time. Each is a container of its own, and to pick
-//! them one by one takes longer than to read them.
+//! The rows of a collection in one source, many at a time. Each row is a container of its own. Picking
+//! rows one by one takes longer than reading them.
 
 use super::bounds::ScanBounds;
 use super::merge::RowSpan;
 use super::source::Source;
 use crate::column_type::ColumnType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::{self, KeyValue};
 use crate::schema::TableSchema;
 use crate::segment::index::IndexBlock;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub(crate) enum RowKeys {
     /// All are of one container.
     Container(Arc<[KeyValue]>),
-    /// Each is of its own: these of a memtable, from a position on.
+    /// Each row has its own: the keys of a memtable from this position on.
     OfMemtable(usize),
-    /// The same in a block of a segment's container index.
+    /// The same, for the keys of a block of a segment's container index.
     OfBlock(Arc<IndexBlock>, usize),
 }
 
@@ -28,27 +28,16 @@ impl RowKeys {
         matches!(self, Self::Container(_))
     }
 
-    /// Passes a key column's value of each of the rows to `take`; `rows` are positions among them.
-    pub(crate) fn each(
-        &self,
-        rows: impl Iterator<Item = usize>,
-        source: &Source,
-        (part, types): (usize, &[ColumnType]),
-        mut take: impl FnMut(&KeyValue),
-    ) -> Result<()> {
-        for row in rows {
-            let key = match (self, source) {
-                (Self::OfMemtable(first), Source::Memtable(sorted)) => sorted.keys.get(first + row),
-                (Self::OfBlock(block, first), _) => block.keys.get(first + row),
-                (Self::Container(key), _) => {
-                    take(&key[part]);
-                    continue;
-                }
-                (Self::OfMemtable(_), Source::Segment { .. }) => continue,
-            };
-            take(&key::decode(key, types)?[part]);
+    /// The key of one of the rows, given its position among them and the rows' source.
+    pub(crate) fn of_row(&self, row: usize, source: &Source, types: &[ColumnType]) -> Result<Vec<KeyValue>> {
+        match (self, source) {
+            (Self::Container(key), _) => Ok(key.to_vec()),
+            (Self::OfMemtable(first), Source::Memtable(sorted)) => key::decode(sorted.keys.get(first + row), types),
+            (Self::OfBlock(block, first), _) => key::decode(block.keys.get(first + row), types),
+            (Self::OfMemtable(_), Source::Segment { .. }) => {
+                Err(Error::bug("keys of a memtable, but rows of a segment"))
+            }
         }
-        Ok(())
     }
 }
 
@@ -76,7 +65,7 @@ impl CollectionRows {
         (schema.time.is_none() && !bounds.merges_fields && is_whole).then_some(Self { next: 0, block: 0 })
     }
 
-    /// At most so many of the next rows; `None` at the end.
+    /// Takes the next rows, up to `most`; `None` at the end.
     pub(crate) fn next(&mut self, source: &Source, most: usize) -> Result<Option<(RowKeys, RowSpan)>> {
         match source {
             Source::Memtable(sorted) => {

@@ -201,23 +201,16 @@ impl Scan {
         let mut selected = selected;
         let mut before = 0;
         if column.role == Role::Key {
-            let part = (self.schema.key_place(place), self.schema.key_types());
+            let (key_place, types) = (self.schema.key_place(place), self.schema.key_types());
             for taken in taken {
                 let wanted = selected.as_mut().map(|selected| split_below(selected, before + taken.rows));
-                match (&taken.keys, wanted) {
-                    (RowKeys::Container(key), wanted) => {
-                        out.push_repeated(key[part.0].part(), wanted.map_or(taken.rows, <[u32]>::len));
-                    }
-                    (keys, wanted) => {
-                        let mut push = |value: &KeyValue| out.push(value.part());
-                        let (source, part) = (&self.sources.list[0], (part.0, part.1.as_slice()));
-                        match wanted {
-                            None => keys.each(0..taken.rows, source, part, &mut push)?,
-                            Some(rows) => {
-                                let rows = rows.iter().map(|row| *row as usize - before);
-                                keys.each(rows, source, part, &mut push)?;
-                            }
-                        }
+                let rows = wanted.map_or(taken.rows, <[u32]>::len);
+                if let RowKeys::Container(key) = &taken.keys {
+                    out.push_repeated(key[key_place].part(), rows);
+                } else {
+                    for place in 0..rows {
+                        let row = wanted.map_or(place, |wanted| wanted[place] as usize - before);
+                        out.push(taken.keys.of_row(row, &self.sources.list[0], &types)?[key_place].part());
                     }
                 }
                 before += taken.rows;

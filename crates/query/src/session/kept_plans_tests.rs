@@ -84,7 +84,7 @@ fn a_kept_plan_follows_definitions_settings_and_transactions() {
 }
 
 #[test]
-fn an_error_in_a_kept_plan_says_what_one_in_a_new_plan_says_and_fails_the_transaction() {
+fn an_error_in_a_kept_plan_says_what_one_in_a_new_plan_says() {
     let db = database();
     let lasting = session(&db);
     let text = |divisor: i32| format!("SELECT sum(1 / (v - v)) FROM t WHERE id = {divisor}");
@@ -95,4 +95,19 @@ fn an_error_in_a_kept_plan_says_what_one_in_a_new_plan_says_and_fails_the_transa
         let errors = [(); 3].map(|()| answer(&lasting, text));
         assert_eq!(errors, [(); 3].map(|()| answer(&session(&db), text)), "{text}");
     }
+}
+
+#[test]
+fn a_kept_plan_is_refused_in_a_failed_transaction() {
+    let db = database();
+    let lasting = session(&db);
+    let text = "SELECT v FROM t WHERE id = 1";
+    (0..3).for_each(|_| assert!(lasting.sql(text).is_ok()));
+    assert_eq!(lasting.kept().kept().count(), 1);
+    lasting.sql("BEGIN").unwrap();
+    assert!(lasting.sql("SELECT no FROM t").is_err());
+    assert_eq!(answer(&lasting, text), answer(&lasting, "SELECT v  FROM t WHERE id = 1"));
+    assert!(lasting.sql(text).is_err());
+    lasting.sql("ROLLBACK").unwrap();
+    assert!(lasting.sql(text).is_ok());
 }

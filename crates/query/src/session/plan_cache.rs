@@ -15,7 +15,7 @@ const SHARE: usize = 8;
 /// A longer text is not kept.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 
-/// The memory of what all connections keep. It is a small part of the budget of queries, to which each
+/// The memory of what all connections of a server keep, or a session. It is a small part of the budget of queries, to which each
 /// kept item is charged as well, so that running statements have the rest.
 pub struct KeptMemory {
     used_bytes: AtomicUsize,
