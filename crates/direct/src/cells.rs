@@ -1,11 +1,14 @@
 //! Literals and parameters as values of columns, without planning.
 
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArguments, UnaryOperator, Value as Literal};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, FunctionArguments, TimezoneInfo, UnaryOperator, Value as Literal,
+};
 use fleetdb_engine::{
     ArrayElement, ArrayValue, Column, ColumnType, Database, DefaultValue, Result, TableSchema, Unit, Value,
 };
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
+use fleetdb_functions::values::times::{TimeText, read_exact};
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_json::canonical_text;
 use fleetdb_statement::generated::expr_of;
@@ -144,6 +147,62 @@ pub fn canonical(value: Value, column_type: ColumnType) -> Result<Value> {
     }
 }
 
+/// The text of `TIMESTAMP '...'` or `'...'::timestamp`, if that is the type of the column.
+fn text_of_time(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<&str> {
+    let (data_type, literal) = match expr {
+        Expr::TypedString(typed) => (&typed.data_type, &typed.value),
+        Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, array: false, format: None } => {
+            let Expr::Value(literal) = expr.as_ref() else { return None };
+            (data_type, literal)
+        }
+        _ => return None,
+    };
+    let DataType::Timestamp(None, kind) = data_type else { return None };
+    let is_with_zone = matches!(kind, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone);
+    let is_same = match column_type {
+        ColumnType::Timestamp(Unit::Microsecond | Unit::Nanosecond) => !is_with_zone,
+        // The planner knows how its dialect reads such a text in another zone.
+        ColumnType::TimestampUtc(Unit::Microsecond | Unit::Nanosecond) => is_with_zone && zone == Zone::Utc,
+        _ => false,
+    };
+    match &literal.value {
+        Literal::SingleQuotedString(text) if is_same => Some(text),
+        _ => None,
+    }
+}
+
+/// A time that a column holds as it is; `None` for one with more digits.
+fn exact_time(text: &str, column_type: ColumnType, zone: Zone) -> Option<Cell> {
+    let data_type = column_type.to_arrow();
+    match read_exact(text, &data_type, zone).ok()? {
+        (exact, TimeText::Count(count)) if exact == data_type => Some(Cell::Value(Value::Int(count))),
+        _ => None,
+    }
+}
+
+/// A time that a time column is compared with. One with more digits than the column must not be rounded,
+/// so it is planned.
+pub(crate) fn compared_time(
+    expr: &Expr,
+    column_type: ColumnType,
+    zone: Zone,
+    types: &mut ParameterTypes,
+) -> Option<Cell> {
+    match expr {
+        Expr::Value(literal) => match &literal.value {
+            // Clients send microseconds.
+            Literal::Placeholder(_)
+                if matches!(column_type.time_unit(), Some(Unit::Microsecond | Unit::Nanosecond)) =>
+            {
+                types.cell(expr, column_type, zone)
+            }
+            Literal::SingleQuotedString(text) => exact_time(text, column_type, zone),
+            _ => None,
+        },
+        _ => exact_time(text_of_time(expr, column_type, zone)?, column_type, zone),
+    }
+}
+
 /// An array of literals.
 fn array_cell(elements: &[Expr], element: ArrayElement, zone: Zone) -> Option<Cell> {
     let value = |expr| match cell(expr, element.column_type(), zone)? {
@@ -157,6 +216,9 @@ fn array_cell(elements: &[Expr], element: ArrayElement, zone: Zone) -> Option<Ce
 fn cell(expr: &Expr, column_type: ColumnType, zone: Zone) -> Option<Cell> {
     if let (Expr::Array(array), ColumnType::Array(element)) = (expr, column_type) {
         return array_cell(&array.elem, element, zone);
+    }
+    if let Some(text) = text_of_time(expr, column_type, zone) {
+        return exact_time(text, column_type, zone);
     }
     let (literal, is_negative) = match expr {
         Expr::Value(literal) => (&literal.value, false),

@@ -16,6 +16,7 @@ pub mod binding;
 pub mod catalog;
 mod collection_joins;
 pub mod computed_columns;
+mod concatenate;
 pub mod exact_numbers;
 pub mod finer_times;
 pub mod functions;

@@ -2,6 +2,7 @@
 //! the statement was cancelled or has exceeded its timeout.
 
 use crate::collection_joins::{BuildFromCollection, KeysFromJoin};
+use crate::concatenate::ConcatenateArms;
 use crate::joins::StopInJoins;
 use crate::limits::Limits;
 use crate::metadata::AnswerFromContainers;
@@ -48,6 +49,7 @@ pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule
     rules.push(Arc::new(FilterInScan));
     rules.push(Arc::new(KeysFromJoin));
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
+    rules.push(Arc::new(ConcatenateArms));
     rules
 }
 

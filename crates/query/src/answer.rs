@@ -130,9 +130,13 @@ impl Answer {
     pub async fn next_rows(&mut self) -> Option<Result<RecordBatch>> {
         let rows = self.rows.as_mut()?;
         let levels = rows.levels();
-        let (stream, _, watch) = &mut **rows;
+        let (stream, runtime, watch) = &mut **rows;
         loop {
-            let next = poll_fn(|context| with_stack(levels, || stream.poll_next_unpin(context)));
+            let next = poll_fn(|context| {
+                // On this runtime, which has one thread, DataFusion starts no tasks to read ahead.
+                let _entered = runtime.enter();
+                with_stack(levels, || stream.poll_next_unpin(context))
+            });
             match watch.until_stopped(next).await {
                 // An operator that read rows and discarded all of them.
                 Ok(Some(Ok(batch))) if batch.num_rows() == 0 => {}

@@ -21,11 +21,12 @@ use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 
 /// The name of the file in the database directory.
@@ -37,6 +38,8 @@ const MAX_PASSWORDS_WAITING: usize = 1_000;
 const MAX_HASHES_WAITING: usize = 16;
 /// The largest number of verified secrets that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
+/// A change this soon after another may leave the modification time of a directory as it is.
+const CLOCK_TICK: Duration = Duration::from_millis(100);
 /// Length of a user's salt.
 const SALT_BYTES: usize = 16;
 /// Length of a token's secret part.
@@ -359,6 +362,8 @@ pub enum AnonymousAccess {
 /// The users and tokens that a server knows.
 pub struct Access {
     path: PathBuf,
+    /// Replacing the file changes the modification time of its directory, which costs less to read.
+    directory: File,
     anonymous_access: AnonymousAccess,
     cache: Mutex<AccessCache>,
     /// The queue for passwords compared by SCRAM's salted password, about a millisecond each.
@@ -373,6 +378,8 @@ pub struct Access {
 struct AccessCache {
     /// Modification time and length of the file when it was read.
     stamp: Option<(SystemTime, u64)>,
+    /// Modification time of the directory before the file was looked at; `None` to look again.
+    directory: Option<SystemTime>,
     entries: Arc<Entries>,
     /// Verified secrets by the SHA-256 of name and secret, which reveals neither.
     verified: HashMap<[u8; 32], Identity>,
@@ -384,8 +391,10 @@ impl Access {
     /// # Errors
     /// The file cannot be read or is malformed.
     pub fn new(data: &Path, anonymous_access: AnonymousAccess) -> Result<Self> {
+        let failed = |e: std::io::Error| Error::io(format_args!("could not open {}", data.display()), &e);
         let access = Self {
             path: data.join(FILE),
+            directory: File::open(data).map_err(failed)?,
             anonymous_access,
             cache: Mutex::default(),
             passwords: LoginQueue::new(MAX_PASSWORDS_WAITING),
@@ -410,13 +419,24 @@ impl Access {
         std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())))
     }
 
+    /// Looks at the file again, because it was changed and perhaps not replaced.
+    pub(crate) fn look_again(&self) {
+        self.cache.lock().directory = None;
+    }
+
     /// The current entries, read again if the file has changed.
     fn entries(&self) -> Result<Arc<Entries>> {
-        let stamp = self.stamp();
+        let directory = self.directory.metadata().and_then(|meta| meta.modified()).ok();
         let mut cache = self.cache.lock();
-        if cache.stamp != stamp {
-            *cache = AccessCache { stamp, entries: Arc::new(read(&self.path)?), verified: HashMap::new() };
+        if directory.is_some() && cache.directory == directory {
+            return Ok(Arc::clone(&cache.entries));
         }
+        let stamp = self.stamp();
+        if cache.stamp != stamp {
+            let entries = Arc::new(read(&self.path)?);
+            *cache = AccessCache { stamp, directory: None, entries, verified: HashMap::new() };
+        }
+        cache.directory = directory.filter(|at| at.elapsed().is_ok_and(|age| age > CLOCK_TICK));
         Ok(Arc::clone(&cache.entries))
     }
 

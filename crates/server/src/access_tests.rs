@@ -88,3 +88,27 @@ fn names_and_passwords_that_cannot_be_are_refused() {
     file.add_token("agent", Role::Read).unwrap();
     assert!(file.add_token("agent", Role::Read).is_err());
 }
+
+#[test]
+fn a_new_file_is_read_at_once_also_if_the_directory_has_long_been_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    let mut file = AccessFile::open(directory.path()).unwrap();
+    file.set_user("ann", "secret", Role::Admin).unwrap();
+    let access = Access::new(directory.path(), AnonymousAccess::Never).unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(3600);
+    let role = || access.role("ann", true).unwrap();
+    for before in [Role::Admin, Role::Read] {
+        File::open(directory.path()).unwrap().set_modified(long_ago).unwrap();
+        assert_eq!(role(), Some(before));
+        file.set_user("ann", "secret", Role::Read).unwrap();
+        assert_eq!(role(), Some(Role::Read));
+    }
+    // One that is written over, which leaves the directory as it is, is read when it is looked at.
+    File::open(directory.path()).unwrap().set_modified(long_ago).unwrap();
+    assert_eq!(role(), Some(Role::Read));
+    std::fs::write(path, "{}").unwrap();
+    assert_eq!(role(), Some(Role::Read));
+    access.look_again();
+    assert_eq!(role(), None);
+}

@@ -207,6 +207,7 @@ impl Shared {
             }
             let now = self.access.stamp();
             if std::mem::replace(&mut known, now) != now {
+                self.access.look_again();
                 self.clients.users_changed();
             }
         }

@@ -4,10 +4,9 @@
 use super::compile::{MAX_LISTED, Scope};
 use super::is_exact;
 use super::program::{Condition, Program};
-use crate::cells::{Cell, ParameterTypes};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value as Literal};
-use fleetdb_engine::{ColumnType, Role, Unit, Value};
-use fleetdb_functions::values::times::{TimeText, read_exact};
+use crate::cells::{Cell, ParameterTypes, compared_time};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+use fleetdb_engine::{ColumnType, Role, Value};
 
 /// The containers that a condition names, and the times in them.
 pub(super) struct Keys {
@@ -132,7 +131,7 @@ impl Keys {
                 self.alternate(scope, *place, vec![cell])
             }
             (Role::Time, bound) => {
-                self.times.push((bound, time_cell(value, column.column_type, scope, types)?));
+                self.times.push((bound, compared_time(value, column.column_type, scope.zone, types)?));
                 Some(())
             }
             _ => None,
@@ -208,25 +207,5 @@ fn key_cell(value: &Expr, column_type: ColumnType, scope: &Scope<'_>, types: &mu
         types.cell(value, column_type, scope.zone)
     } else {
         None
-    }
-}
-
-/// A time that the time column is compared with. One with more digits than the column must not be
-/// rounded, so it is planned.
-fn time_cell(value: &Expr, column_type: ColumnType, scope: &Scope<'_>, types: &mut ParameterTypes) -> Option<Cell> {
-    let Expr::Value(literal) = value else { return None };
-    match &literal.value {
-        // Clients send microseconds.
-        Literal::Placeholder(_) if matches!(column_type.time_unit(), Some(Unit::Microsecond | Unit::Nanosecond)) => {
-            types.cell(value, column_type, scope.zone)
-        }
-        Literal::SingleQuotedString(text) => {
-            let data_type = column_type.to_arrow();
-            match read_exact(text, &data_type, scope.zone).ok()? {
-                (exact, TimeText::Count(count)) if exact == data_type => Some(Cell::Value(Value::Int(count))),
-                _ => None,
-            }
-        }
-        _ => None,
     }
 }

@@ -254,11 +254,7 @@ impl PreparedQuery {
         session.begin_statement();
         let watch = session.limits.watch();
         let plan = match self.bind(session, values, true)? {
-            Run::Kept(kept, in_use) => {
-                // Scans may start as soon as the plan does.
-                let _entered = session.runtime.enter();
-                return Self::execute(session, kept, in_use, watch);
-            }
+            Run::Kept(kept, in_use) => return Self::execute(session, kept, in_use, watch),
             Run::Planned(values) => Self::planned(session, self.statement.clone())
                 .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
             Run::Written(statement) => Self::planned(session, statement),
@@ -276,7 +272,7 @@ impl PreparedQuery {
 
     /// See [`Prepared::start_kept`].
     pub(crate) fn start_kept(&self, session: &Session, values: &[Value]) -> Result<Option<Answer>> {
-        // Tasks spawned by a deep plan on the caller's runtime would lack the stack for it.
+        // A deep plan needs a stack of its own.
         if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
@@ -288,6 +284,8 @@ impl PreparedQuery {
 
     fn execute(session: &Session, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
         let PhysicalPlan { root, renamed } = kept;
+        // Scans may start as soon as the plan does.
+        let _entered = session.runtime.enter();
         let rows = execute_stream(root, session.task_context()).map_err(engine_error)?;
         Ok(Answer::renamed_to(renamed, rows, Arc::clone(&session.runtime), watch).holding(in_use))
     }

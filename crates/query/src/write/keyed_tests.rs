@@ -184,8 +184,10 @@ fn writes_do_what_planned_ones_do() {
         "f > 1.0",
         "'s1' <= s",
     ];
-    let keys =
-        ["id = 1 AND ts = '2026-01-01 03:00:00'", "id = 2 AND ts >= '2026-01-01 02:00:00' AND ts < '2026-01-02'"];
+    let keys = [
+        "id = 1 AND ts = '2026-01-01 03:00:00'",
+        "id = 2 AND ts >= TIMESTAMP '2026-01-01 02:00:00' AND ts < '2026-01-02'::timestamp",
+    ];
     let run = |sql: &str, is_planned: bool| {
         let write = keyed(&db, &session, sql);
         assert_eq!(write.is_none(), is_planned, "{sql}");
@@ -217,6 +219,49 @@ fn writes_do_what_planned_ones_do() {
         let direct = run(&format!("DELETE FROM a WHERE {} AND ({condition})", keys[1]), false);
         let planned = run(&format!("DELETE FROM b WHERE {} AND ({condition}) AND length('x') = 1", keys[1]), true);
         assert_eq!((direct, rows(&session, "a")), (planned, rows(&session, "b")), "{condition}");
+    }
+}
+
+#[test]
+fn times_with_a_type_are_stored_as_the_planner_stores_them() {
+    let (db, session) = session();
+    session.sql("CREATE TABLE typed (id INT PRIMARY KEY, us TIMESTAMP(6), at TIMESTAMP, utc TIMESTAMPTZ)").unwrap();
+    let stored = |source: &str| {
+        session.sql("TRUNCATE TABLE typed").unwrap();
+        session.sql(&format!("INSERT INTO typed {source}")).map_err(|e| e.code())?;
+        Ok::<_, Code>(rows(&session, "typed"))
+    };
+    for zone in ["UTC", "Europe/Berlin"] {
+        session.sql(&format!("SET TIME ZONE '{zone}'")).unwrap();
+        for text in [
+            "2026-01-01",
+            "2026-07-01 10:00:00.123456",
+            "2026-07-01 10:00:00.1234567",
+            "2026-07-01T10:00:00Z",
+            "2026-07-01 10:00:00+03",
+            "1901-01-01 24:00",
+            "infinity",
+            "epoch",
+            "no time",
+        ] {
+            let times = ["TIMESTAMP '?'", "'?'::timestamp", "TIMESTAMPTZ '?'", "CAST('?' AS TIMESTAMPTZ)"];
+            for time in times.map(|time| time.replace('?', text)) {
+                for columns in ["(id, us)", "(id, at)", "(id, utc)"] {
+                    let direct = stored(&format!("{columns} VALUES (1, {time})"));
+                    assert_eq!(direct, stored(&format!("{columns} SELECT 1, {time}")), "{time} {columns} in {zone}");
+                }
+            }
+        }
+    }
+    session.sql("SET TIME ZONE 'UTC'").unwrap();
+    for (direct, sql) in [
+        (true, "INSERT INTO typed (id, at) VALUES (1, TIMESTAMP '2026-01-01') ON CONFLICT DO NOTHING"),
+        (true, "UPDATE typed SET utc = '2026-01-01'::timestamptz WHERE id = 1"),
+        (false, "UPDATE typed SET utc = '2026-01-01'::timestamp WHERE id = 1"),
+        (false, "UPDATE typed SET us = TIMESTAMP '2026-01-01 10:00:00.1234567' WHERE id = 1"),
+        (false, "UPDATE typed SET at = '2026-01-01'::timestamp(3) WHERE id = 1"),
+    ] {
+        assert_eq!(keyed(&db, &session, sql).is_some(), direct, "{sql}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! pgwire's own handlers send each answer separately. Here answers are gathered until the client
 //! asks for them with Sync or Flush, so that a pipeline costs one write to the socket.
 
+use super::columns::{Columns, Fields};
 use super::connection::Connection;
 use super::copy_out;
 use super::prepared_statement::{Plan, PreparedStatement, Returns, SharedStatement};
@@ -12,7 +13,6 @@ use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
-use arrow::datatypes::{DataType, Field, Schema};
 use fleetdb_engine::{Code, ColumnType, Error, Value};
 use fleetdb_postgres::column_names;
 use fleetdb_query::{Cached, InsertValues, KeyedWrite, Kind, Prepared, Statement, held_bytes};
@@ -135,7 +135,7 @@ impl Connection {
                 let types = types.map(values::type_of_parameter).collect();
                 let columns = columns.map_err(|e| postgres_error(&e))?;
                 let returns = columns.map(|columns| {
-                    let described = column_names(&statement).of(&columns);
+                    let described = Columns::new(column_names(&statement).of(&columns));
                     Returns { columns, described }
                 });
                 (Plan::Other(returns), types)
@@ -217,7 +217,7 @@ impl Connection {
                 let running = running.map_err(|e| postgres_error(&e))?;
                 query.check(&running)?;
                 query.ran(&running);
-                self.respond(running, Some(&query.described), format)
+                self.respond(running, Some(query.described.fields(format)?))
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other(None) if parameters.values.is_empty() => {
@@ -279,7 +279,7 @@ impl Connection {
         let weight = Weight::of(&statement);
         let running = move |session: &ClientSession| session.execute_described(statement, Some(&columns));
         let running = self.start(&session, weight, running).await?;
-        self.respond(running, Some(&returns.described), format)
+        self.respond(running, Some(returns.described.fields(format)?))
     }
 
     /// Starts a prepared query; stays on this thread if the query is likely to be short.
@@ -303,12 +303,13 @@ impl Connection {
     }
 
     /// The columns that a statement returns; for a FETCH, the current columns of its cursor.
-    pub(super) fn columns(&self, stored: &SharedStatement, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
-        let of_cursor = match &stored.kind {
-            Kind::Fetch(cursor, _) => self.cursors.fields(cursor, format),
-            _ => None,
-        };
-        of_cursor.unwrap_or_else(|| Describer.get_result_schema(stored, Some(format)))
+    pub(super) fn columns(&self, stored: &SharedStatement, format: &Format) -> PgWireResult<Fields> {
+        if let Kind::Fetch(cursor, _) = &stored.kind
+            && let Some(fields) = self.cursors.fields(cursor, format)
+        {
+            return fields.map(Arc::new);
+        }
+        stored.fields(format)
     }
 
     /// Sends the result of an execution.
@@ -453,10 +454,10 @@ impl ExtendedQueryHandler for Connection {
                     Some(Entry::Value(portal)) => {
                         self.columns(&portal.statement.statement, &portal.result_column_format)?
                     }
-                    Some(Entry::Empty) => Vec::new(),
+                    Some(Entry::Empty) => Fields::default(),
                     None => {
                         let of_cursor = self.cursors.fields(name, &Format::UnifiedText);
-                        of_cursor.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))??
+                        Arc::new(of_cursor.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))??)
                     }
                 };
                 feed_columns(client, &fields).await
@@ -580,18 +581,6 @@ impl QueryParser for Describer {
     }
 
     fn get_result_schema(&self, stored: &SharedStatement, format: Option<&Format>) -> PgWireResult<Vec<FieldInfo>> {
-        let text = Format::UnifiedText;
-        let format = format.unwrap_or(&text);
-        match (&stored.plan, &stored.kind) {
-            (Plan::Query(query), _) => values::fields(&query.described, format),
-            (Plan::Fetch(columns), _) => Ok(columns.clone()),
-            (Plan::Other(Some(returns)), _) => values::fields(&returns.described, format),
-            (_, Kind::Show(name)) => {
-                let (name, _) = fleetdb_postgres::setting(name)
-                    .ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
-                values::fields(&Schema::new(vec![Field::new(name, DataType::Utf8, false)]), format)
-            }
-            _ => Ok(Vec::new()),
-        }
+        stored.fields(format.unwrap_or(&Format::UnifiedText)).map(Arc::unwrap_or_clone)
     }
 }

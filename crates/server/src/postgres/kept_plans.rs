@@ -48,7 +48,7 @@ impl Connection {
             return Ok(None);
         }
         query.ran(&running);
-        self.respond(running, Some(&query.described), &Format::UnifiedText).map(Some)
+        self.respond(running, Some(query.described.fields(&Format::UnifiedText)?)).map(Some)
     }
 
     /// Prepares a query to keep its plan; `None` if it cannot be kept.

@@ -1,12 +1,15 @@
 //! Prepared statements of the extended protocol.
 
+use super::columns::{Columns, Fields};
 use super::query::Query;
 use super::values::{Parameters, Target};
-use arrow::datatypes::SchemaRef;
+use crate::error::user_error;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fleetdb_engine::{Database, MemoryReservation, Value};
 use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Zone, held_bytes};
 use parking_lot::Mutex;
 use pgwire::api::Type;
+use pgwire::api::portal::Format;
 use pgwire::api::results::FieldInfo;
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
@@ -45,7 +48,7 @@ pub(super) enum Plan {
 /// The columns that a writing statement returns, as the session and as clients know them.
 pub(super) struct Returns {
     pub(super) columns: SchemaRef,
-    pub(super) described: SchemaRef,
+    pub(super) described: Columns,
 }
 
 /// A statement as pgwire stores it.
@@ -71,10 +74,26 @@ impl PreparedStatement {
     /// The number of columns of its rows.
     pub(super) fn columns(&self) -> usize {
         match &self.plan {
-            Plan::Query(query) => query.described.fields().len(),
+            Plan::Query(query) => query.described.count(),
             Plan::Fetch(columns) => columns.len(),
-            Plan::Other(Some(returns)) => returns.described.fields().len(),
+            Plan::Other(Some(returns)) => returns.described.count(),
             _ => usize::from(matches!(self.kind, Kind::Show(_))),
+        }
+    }
+
+    /// The columns of its rows, in this format.
+    pub(super) fn fields(&self, format: &Format) -> PgWireResult<Fields> {
+        match (&self.plan, &self.kind) {
+            (Plan::Query(Query { described, .. }) | Plan::Other(Some(Returns { described, .. })), _) => {
+                described.fields(format)
+            }
+            (Plan::Fetch(columns), _) => Ok(Arc::new(columns.clone())),
+            (_, Kind::Show(name)) => {
+                let (name, _) = fleetdb_postgres::setting(name)
+                    .ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
+                Columns::new(Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]))).fields(format)
+            }
+            _ => Ok(Fields::default()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Prepared queries of a client.
 
+use super::columns::Columns;
 use crate::error::postgres_error;
 use crate::sessions::{ClientSession, Running};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Query {
     pub(super) prepared: Arc<Prepared<ClientSession>>,
     /// The columns as clients know them, from when the query was prepared.
-    pub(super) described: SchemaRef,
+    pub(super) described: Columns,
     /// The columns of the plan that the query was prepared with.
     first: SchemaRef,
     /// Whether the last run was short.
@@ -22,7 +23,7 @@ pub(super) struct Query {
 
 impl Query {
     pub(super) fn new(prepared: Prepared<ClientSession>, described: SchemaRef) -> Self {
-        let first = prepared.schema();
+        let (first, described) = (prepared.schema(), Columns::new(described));
         Self { prepared: Arc::new(prepared), described, first, is_short: AtomicBool::new(false) }
     }
 
@@ -48,9 +49,9 @@ impl Query {
 
     /// Refuses to send rows if the columns have changed since clients were told of them.
     pub(super) fn check(&self, running: &Running<ClientSession>) -> PgWireResult<()> {
-        let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.fields().len());
+        let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.count());
         let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
-        check_described(&self.described, &now).map_err(|e| postgres_error(&e))
+        check_described(self.described.schema(), &now).map_err(|e| postgres_error(&e))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Runs one statement, for both ways to send it.
 
+use super::columns::Fields;
 use super::connection::Connection;
 use super::{copy_out, values};
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
-use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Result, Value};
 use fleetdb_postgres::column_names;
 use fleetdb_query::{Access, Answer, CopyFormat, InsertValues, KeyedWrite, Kind, Session, Statement};
@@ -147,17 +147,12 @@ impl Connection {
     ) -> PgWireResult<Response> {
         let (names, weight) = (column_names(&statement), Weight::of(&statement));
         let running = self.start(session, weight, move |session| session.execute(statement)).await?;
-        let columns = running.schema().map(|schema| names.of(schema));
-        self.respond(running, columns.as_ref(), format)
+        let columns = running.schema().map(|schema| values::fields(&names.of(schema), format).map(Arc::new));
+        self.respond(running, columns.transpose()?)
     }
 
     /// The response for a statement: its rows if it has columns, else its tag.
-    pub(super) fn respond(
-        &self,
-        running: Running<ClientSession>,
-        columns: Option<&SchemaRef>,
-        format: &Format,
-    ) -> PgWireResult<Response> {
+    pub(super) fn respond(&self, running: Running<ClientSession>, columns: Option<Fields>) -> PgWireResult<Response> {
         if let Some(warning) = running.warning() {
             self.warn(Some(warning));
         }
@@ -167,7 +162,7 @@ impl Connection {
                 let zone = self.session()?.zone();
                 // pgwire appends the row count to the tag.
                 let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
-                let mut response = values::response(&self.shared, running, columns, format, zone)?;
+                let mut response = values::response(&self.shared, running, columns, zone);
                 if let Some(tag) = tag {
                     response.set_command_tag(&tag);
                 }

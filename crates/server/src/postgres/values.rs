@@ -1,5 +1,6 @@
 //! Converts parameters and rows between the wire and the session.
 
+use super::columns::Fields;
 use super::wire_format::{are_in_wire_format, to_wire_format};
 use crate::error::{postgres_error, sqlstate, user_error};
 use crate::server::Shared;
@@ -400,17 +401,15 @@ fn own_type(field: &Field) -> Option<Type> {
 pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
     shared: &Arc<Shared>,
     running: Running<S>,
-    schema: &Schema,
-    format: &Format,
+    fields: Fields,
     zone: Zone,
-) -> PgWireResult<QueryResponse> {
-    let fields = Arc::new(fields(schema, format)?);
+) -> QueryResponse {
     let state = (running, Arc::clone(shared));
     let batches = futures::stream::try_unfold(state, |(mut running, shared)| async {
         let next = running.next(&shared.work).await.map_err(|e| postgres_error(&e))?;
         Ok(next.map(|rows| (rows, (running, shared))))
     });
-    Ok(QueryResponse::new(Arc::clone(&fields), encoded(fields, batches, zone)))
+    QueryResponse::new(Arc::clone(&fields), encoded(fields, batches, zone))
 }
 
 /// Number of rows converted to text at a time.
@@ -419,7 +418,7 @@ const TEXT_ROWS: usize = 512;
 /// Encodes rows as messages, in a session with this zone. Each message is encoded when it is
 /// requested, in the buffer of the previous one.
 pub(super) fn encoded(
-    fields: Arc<Vec<FieldInfo>>,
+    fields: Fields,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,
     zone: Zone,
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
