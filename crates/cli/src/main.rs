@@ -7,6 +7,8 @@
 mod access;
 mod backup;
 mod check;
+#[cfg(feature = "cluster")]
+mod check_bucket;
 mod demo;
 mod export;
 mod inspect;
@@ -58,6 +60,9 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Verify every checksum and invariant of a database
     Check(check::Args),
+    /// Try whether an object store keeps the promises that FleetDB needs, and how long its writes take
+    #[cfg(feature = "cluster")]
+    CheckBucket(check_bucket::Args),
     /// Show the contents of the WAL, the manifest or a segment
     Inspect(inspect::Args),
 }
@@ -74,6 +79,8 @@ fn main() -> ExitCode {
         Command::Backup(args) => backup::backup(&args),
         Command::Restore(args) => backup::restore(&args),
         Command::Check(args) => check::run(&args),
+        #[cfg(feature = "cluster")]
+        Command::CheckBucket(args) => check_bucket::run(&args),
         Command::Inspect(args) => inspect::run(&args),
     };
     match outcome {

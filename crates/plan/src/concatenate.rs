@@ -3,6 +3,7 @@
 //! thread, so the tasks only cost time.
 
 use crate::plan_nodes::{no_expressions, plan_basics};
+use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -14,8 +15,11 @@ use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::StreamExt;
+use futures::stream::poll_fn;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 /// The optimizer rule. See the module documentation.
 #[derive(Debug)]
@@ -89,8 +93,48 @@ impl ExecutionPlan for Concatenate {
 
     fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let count = self.input.output_partitioning().partition_count();
-        let arms = (0..count).map(|arm| self.input.execute(arm, Arc::clone(&context)));
-        let arms = futures::stream::iter(arms.collect::<Result<Vec<_>>>()?).flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), arms)))
+        let arms = (0..count).map(|arm| Ok(Arm { rows: self.input.execute(arm, Arc::clone(&context))?, ahead: None }));
+        let mut arms = arms.collect::<Result<VecDeque<_>>>()?;
+        let next = poll_fn(move |waker| next_of(&mut arms, waker));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), next)))
     }
 }
+
+struct Arm {
+    rows: SendableRecordBatchStream,
+    /// What was read before it was this arm's turn.
+    ahead: Option<Option<Result<RecordBatch>>>,
+}
+
+impl Arm {
+    fn poll(&mut self, waker: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        match self.ahead.take() {
+            Some(ahead) => Poll::Ready(ahead),
+            None => self.rows.poll_next_unpin(waker),
+        }
+    }
+}
+
+/// The next rows of the first arm. While it waits, the others are read as far as their next rows: the
+/// partitions of a join wait for each other until each has its table.
+fn next_of(arms: &mut VecDeque<Arm>, waker: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+    while let Some(first) = arms.front_mut() {
+        match first.poll(waker) {
+            Poll::Ready(None) => drop(arms.pop_front()),
+            Poll::Ready(rows) => return Poll::Ready(rows),
+            Poll::Pending => {
+                for arm in arms.iter_mut().skip(1).filter(|arm| arm.ahead.is_none()) {
+                    if let Poll::Ready(rows) = arm.rows.poll_next_unpin(waker) {
+                        arm.ahead = Some(rows);
+                    }
+                }
+                return Poll::Pending;
+            }
+        }
+    }
+    Poll::Ready(None)
+}
+
+#[cfg(test)]
+#[path = "concatenate_tests.rs"]
+mod tests;

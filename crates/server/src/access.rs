@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 use subtle::ConstantTimeEq;
 
@@ -363,7 +363,8 @@ pub enum AnonymousAccess {
 pub struct Access {
     path: PathBuf,
     /// Replacing the file changes the modification time of its directory, which costs less to read.
-    directory: File,
+    /// Opened once the directory exists.
+    directory: OnceLock<File>,
     anonymous_access: AnonymousAccess,
     cache: Mutex<AccessCache>,
     /// The queue for passwords compared by SCRAM's salted password, about a millisecond each.
@@ -391,10 +392,9 @@ impl Access {
     /// # Errors
     /// The file cannot be read or is malformed.
     pub fn new(data: &Path, anonymous_access: AnonymousAccess) -> Result<Self> {
-        let failed = |e: std::io::Error| Error::io(format_args!("could not open {}", data.display()), &e);
         let access = Self {
             path: data.join(FILE),
-            directory: File::open(data).map_err(failed)?,
+            directory: OnceLock::new(),
             anonymous_access,
             cache: Mutex::default(),
             passwords: LoginQueue::new(MAX_PASSWORDS_WAITING),
@@ -419,6 +419,18 @@ impl Access {
         std::fs::metadata(&self.path).ok().and_then(|meta| Some((meta.modified().ok()?, meta.len())))
     }
 
+    /// Modification time of the directory; `None` if it does not exist.
+    fn directory_stamp(&self) -> Option<SystemTime> {
+        let directory = match self.directory.get() {
+            Some(directory) => directory,
+            None => {
+                let opened = File::open(self.path.parent()?).ok()?;
+                self.directory.get_or_init(|| opened)
+            }
+        };
+        directory.metadata().and_then(|meta| meta.modified()).ok()
+    }
+
     /// Looks at the file again, because it was changed and perhaps not replaced.
     pub(crate) fn look_again(&self) {
         self.cache.lock().directory = None;
@@ -426,7 +438,7 @@ impl Access {
 
     /// The current entries, read again if the file has changed.
     fn entries(&self) -> Result<Arc<Entries>> {
-        let directory = self.directory.metadata().and_then(|meta| meta.modified()).ok();
+        let directory = self.directory_stamp();
         let mut cache = self.cache.lock();
         if directory.is_some() && cache.directory == directory {
             return Ok(Arc::clone(&cache.entries));

@@ -1,6 +1,7 @@
 //! House rules as tests: import order, file length, banned words, links in documents.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that reads the sources")]
 
+mod dependencies;
 mod imports;
 
 use std::path::{Path, PathBuf};

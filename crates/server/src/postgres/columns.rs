@@ -1,14 +1,10 @@
 //! The columns of a statement as its client knows them.
 
-use super::values;
+use super::values::{Fields, fields};
 use arrow::datatypes::SchemaRef;
 use pgwire::api::portal::Format;
-use pgwire::api::results::FieldInfo;
 use pgwire::error::PgWireResult;
 use std::sync::{Arc, OnceLock};
-
-/// Columns as PostgreSQL fields.
-pub(super) type Fields = Arc<Vec<FieldInfo>>;
 
 /// The columns of a statement. A statement that is prepared converts them once for each format.
 pub(super) struct Columns {
@@ -34,7 +30,7 @@ impl Columns {
 
     /// The columns as fields in this format.
     pub(super) fn fields(&self, format: &Format) -> PgWireResult<Fields> {
-        let new = || values::fields(&self.schema, format).map(Arc::new);
+        let new = || fields(&self.schema, format).map(Arc::new);
         let known = match format {
             Format::UnifiedText => &self.in_text,
             Format::UnifiedBinary => &self.in_binary,

@@ -3,12 +3,12 @@
 //! pgwire's own handlers send each answer separately. Here answers are gathered until the client
 //! asks for them with Sync or Flush, so that a pipeline costs one write to the socket.
 
-use super::columns::{Columns, Fields};
+use super::columns::Columns;
 use super::connection::Connection;
 use super::copy_out;
 use super::prepared_statement::{Plan, PreparedStatement, Returns, SharedStatement};
 use super::query::Query;
-use super::values::{self, Parameters, Target};
+use super::values::{self, Fields, Parameters, Target};
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};

@@ -1,8 +1,8 @@
 //! Prepared statements of the extended protocol.
 
-use super::columns::{Columns, Fields};
+use super::columns::Columns;
 use super::query::Query;
-use super::values::{Parameters, Target};
+use super::values::{Fields, Parameters, Target};
 use crate::error::user_error;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use fleetdb_engine::{Database, MemoryReservation, Value};

@@ -1,8 +1,8 @@
 //! Runs one statement, for both ways to send it.
 
-use super::columns::Fields;
 use super::connection::Connection;
-use super::{copy_out, values};
+use super::copy_out;
+use super::values::{self, Fields};
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;

@@ -1,6 +1,5 @@
 //! Converts parameters and rows between the wire and the session.
 
-use super::columns::Fields;
 use super::wire_format::{are_in_wire_format, to_wire_format};
 use crate::error::{postgres_error, sqlstate, user_error};
 use crate::server::Shared;
@@ -365,6 +364,9 @@ fn in_unit(us: i64, unit: Unit) -> Option<i64> {
         Unit::Nanosecond => us.checked_mul(1_000),
     }
 }
+
+/// Columns as PostgreSQL fields.
+pub(super) type Fields = Arc<Vec<FieldInfo>>;
 
 /// The columns of a result as PostgreSQL fields.
 pub(super) fn fields(schema: &Schema, format: &Format) -> PgWireResult<Vec<FieldInfo>> {
