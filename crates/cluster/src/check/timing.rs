@@ -52,11 +52,12 @@ pub(super) async fn timed(bucket: &Bucket, effort: &Effort, progress: &impl Fn()
 }
 
 async fn of_size(bucket: &Bucket, effort: &Effort, bytes: usize, clients: usize) -> Result<WriteTimes> {
+    let (content, time) = (incompressible(bytes), effort.time_per_size);
     let (begun, most) = (Instant::now(), (MAX_BYTES / bytes / clients).max(MIN_WRITES));
-    let time = effort.time_per_size;
     let writing = (0..clients).map(|client| {
         let within = bucket.within(&format!("timed/{bytes}/{clients}/{client}"));
-        tokio::spawn(async move { writes(&within, bytes, begun, time, most).await })
+        let content = content.clone();
+        tokio::spawn(async move { writes(&within, &content, begun, time, most).await })
     });
     let writing: Vec<_> = writing.collect();
     let mut took = Vec::new();
@@ -82,9 +83,8 @@ async fn of_size(bucket: &Bucket, effort: &Effort, bytes: usize, clients: usize)
     })
 }
 
-/// Creates objects of this size, one after another, and returns the time that each took.
-async fn writes(bucket: &Bucket, bytes: usize, begun: Instant, time: Duration, most: usize) -> Result<Vec<Duration>> {
-    // Bytes that do not compress, so that a store that compresses has no advantage.
+/// Bytes that do not compress, so that a store that compresses has no advantage.
+fn incompressible(bytes: usize) -> Bytes {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
         state ^= state << 13;
@@ -92,7 +92,17 @@ async fn writes(bucket: &Bucket, bytes: usize, begun: Instant, time: Duration, m
         state ^= state << 17;
         (state >> 56) as u8
     };
-    let content: Bytes = (0..bytes).map(|_| next()).collect();
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// Creates objects of this content, one after another, and returns the time that each took.
+async fn writes(
+    bucket: &Bucket,
+    content: &Bytes,
+    begun: Instant,
+    time: Duration,
+    most: usize,
+) -> Result<Vec<Duration>> {
     let mut took = Vec::new();
     while took.len() < MIN_WRITES || took.len() < most && begun.elapsed() < time {
         let at = Instant::now();
