@@ -38,8 +38,9 @@ const MAX_PASSWORDS_WAITING: usize = 1_000;
 const MAX_HASHES_WAITING: usize = 16;
 /// The largest number of verified secrets that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
-/// A change this soon after another may leave the modification time of a directory as it is.
-const CLOCK_TICK: Duration = Duration::from_millis(100);
+/// A change this soon after another may leave the modification time of a directory as it is: some file
+/// systems store it in steps of two seconds.
+const TIME_STEP: Duration = Duration::from_secs(3);
 /// Length of a user's salt.
 const SALT_BYTES: usize = 16;
 /// Length of a token's secret part.
@@ -448,7 +449,7 @@ impl Access {
             let entries = Arc::new(read(&self.path)?);
             *cache = AccessCache { stamp, directory: None, entries, verified: HashMap::new() };
         }
-        cache.directory = directory.filter(|at| at.elapsed().is_ok_and(|age| age > CLOCK_TICK));
+        cache.directory = directory.filter(|at| at.elapsed().is_ok_and(|age| age > TIME_STEP));
         Ok(Arc::clone(&cache.entries))
     }
 
