@@ -28,16 +28,13 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// How often a claim is tried.
 const MAX_TRIES: usize = 10;
 
-/// Name of the file in a directory that is locked while an object is replaced.
-const LOCK: &str = ".lock";
-
 /// Objects with a common prefix. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     url: String,
-    /// The directory, if it is one. It has no conditional writes, so they are made with a lock.
+    /// The directory, if it is one. It cannot replace an object by its version, so it is locked meanwhile.
     directory: Option<PathBuf>,
 }
 
@@ -56,8 +53,8 @@ pub enum Outcome {
 
 impl Bucket {
     /// Opens a bucket by its URL, with credentials, region and endpoint from the environment
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, and whatever else
-    /// AWS' own programs read). Nothing is sent yet.
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, and the others of
+    /// [`AmazonS3Builder::from_env`]). Nothing is sent yet.
     ///
     /// ```
     /// use fleetdb_cluster::bucket::Bucket;
@@ -154,10 +151,9 @@ impl Bucket {
         let Some(directory) = &self.directory else {
             return self.put(name, bytes, PutMode::Update(version.0.clone())).await;
         };
-        let path = directory.join(LOCK);
-        let failed = |e| Error::io(format_args!("could not lock {}", path.display()), &e);
-        let file = File::create(&path).map_err(failed)?;
-        let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
+        let failed = |e| Error::io(format_args!("could not lock {}", directory.display()), &e);
+        let opened = File::open(directory).map_err(failed)?;
+        let locked = tokio::task::spawn_blocking(move || opened.lock().map(|()| opened)).await;
         let _locked = locked.map_err(|e| Error::bug(format!("a lock: {e}")))?.map_err(failed)?;
         match self.read(name).await? {
             Some((_, now)) if now == *version => self.put(name, bytes, PutMode::Overwrite).await,
@@ -202,7 +198,7 @@ impl Bucket {
                 Err(error) => lost = Some(error),
             }
         }
-        Err(lost.unwrap_or_else(|| Error::retry(format!("{}/{name} is neither there nor absent", self.url))))
+        Err(lost.expect("only a try whose answer is lost is repeated"))
     }
 
     /// The bytes and the version of an object; `None` if it does not exist.

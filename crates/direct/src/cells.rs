@@ -199,7 +199,8 @@ pub(crate) fn compared_time(
             Literal::SingleQuotedString(text) => exact_time(text, column_type, zone),
             _ => None,
         },
-        _ => exact_time(text_of_time(expr, column_type, zone)?, column_type, zone),
+        // With a type, a time is exact anyway.
+        _ => types.cell(expr, column_type, zone),
     }
 }
 

@@ -51,7 +51,7 @@ impl PhysicalOptimizerRule for ConcatenateArms {
 }
 
 /// Passes on the rows of each partition of its input in turn.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Concatenate {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,

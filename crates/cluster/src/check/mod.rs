@@ -8,7 +8,10 @@ pub use promises::{PROMISES, Promise};
 pub use timing::{SIZES, WriteTimes};
 
 use crate::bucket::Bucket;
+use bytes::Bytes;
 use fleetdb_engine::{Error, Result};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
@@ -72,6 +75,13 @@ async fn tried(bucket: &Bucket, effort: &Effort, progress: impl Fn()) -> Result<
     let promises = promises::tried(bucket, effort, &progress).await?;
     let writes = timing::timed(bucket, effort, &progress).await?;
     Ok(Report { promises, writes })
+}
+
+/// Bytes that no store can compress or share.
+fn incompressible(bytes: usize) -> Bytes {
+    let mut content = vec![0; bytes];
+    Xoshiro256PlusPlus::seed_from_u64(bytes as u64).fill_bytes(&mut content);
+    content.into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The promises of a store, each with what rests on it.
 
-use super::Effort;
+use super::{Effort, incompressible};
 use crate::bucket::{Bucket, Outcome};
 use bytes::Bytes;
 use fleetdb_engine::{Code, Error, Result};
@@ -80,8 +80,8 @@ pub(super) async fn tried(bucket: &Bucket, effort: &Effort, progress: &impl Fn()
 }
 
 async fn is_whole(bucket: &Bucket) -> Kept {
-    // All bytes, and of a length that is a multiple of nothing.
-    let bytes: Bytes = (0..1_000_003_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    // Of a length that is a multiple of nothing.
+    let bytes = incompressible(1_000_003);
     bucket.create("whole", bytes.clone()).await?;
     let read = bucket.read("whole").await?.map(|(read, _)| read);
     expect!(read.as_ref() == Some(&bytes), "a megabyte came back otherwise");
@@ -120,11 +120,8 @@ async fn is_won_once(bucket: &Bucket, effort: &Effort) -> Kept {
     for round in 0..effort.rounds {
         let name = format!("race/{round}");
         let claims = (0..effort.clients).map(|client| {
-            let (bucket, name) = (bucket.clone(), name.clone());
-            async move {
-                let bytes = Bytes::from(format!("client {client}"));
-                spawned(async move { bucket.claim(&name, &bytes).await }).await
-            }
+            let (bucket, name, bytes) = (bucket.clone(), name.clone(), Bytes::from(format!("client {client}")));
+            spawned(async move { bucket.claim(&name, &bytes).await })
         });
         let won = try_join_all(claims).await?;
         let winners: Vec<usize> = (0..won.len()).filter(|client| won[*client]).collect();

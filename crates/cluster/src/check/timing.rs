@@ -1,6 +1,6 @@
 //! How long writes take.
 
-use super::Effort;
+use super::{Effort, incompressible};
 use crate::bucket::{Bucket, Outcome};
 use bytes::Bytes;
 use fleetdb_engine::{Error, Result};
@@ -81,18 +81,6 @@ async fn of_size(bucket: &Bucket, effort: &Effort, bytes: usize, clients: usize)
         mb_per_second: writes_per_second * bytes as f64 / 1e6,
         dollars_per_gb: 1e9 / bytes as f64 * effort.price_per_million / 1e6,
     })
-}
-
-/// Bytes that do not compress, so that a store that compresses has no advantage.
-fn incompressible(bytes: usize) -> Bytes {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 56) as u8
-    };
-    (0..bytes).map(|_| next()).collect()
 }
 
 /// Creates objects of this content, one after another, and returns the time that each took.

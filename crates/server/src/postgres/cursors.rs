@@ -1,20 +1,20 @@
 //! Cursors: `DECLARE name CURSOR FOR query`, `FETCH`, `CLOSE`. A cursor is a statement whose rows
 //! are still being read; it occupies no thread between fetches.
 
+use super::columns::Columns;
 use super::connection::Connection;
-use super::values;
+use super::values::{self, Fields};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use fleetdb_postgres::column_names;
 use fleetdb_query::{Declare, Kind};
 use futures::{Stream, TryStreamExt};
 use parking_lot::Mutex;
 use pgwire::api::portal::Format;
-use pgwire::api::results::{FieldInfo, QueryResponse, Response, Tag};
+use pgwire::api::results::{QueryResponse, Response, Tag};
 use pgwire::error::PgWireResult;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const MAX_CURSORS: usize = 100;
 pub(super) struct Cursors(Mutex<HashMap<String, Arc<Cursor>>>);
 
 pub(super) struct Cursor {
-    schema: SchemaRef,
+    columns: Columns,
     declared: Declare,
     /// The last savepoint of the session when the cursor was declared.
     savepoint: u64,
@@ -71,8 +71,8 @@ impl Cursors {
     }
 
     /// The columns of a cursor, if it exists.
-    pub(super) fn fields(&self, name: &str, format: &Format) -> Option<PgWireResult<Vec<FieldInfo>>> {
-        self.0.lock().get(name).map(|cursor| values::fields(&cursor.schema, format))
+    pub(super) fn fields(&self, name: &str, format: &Format) -> Option<PgWireResult<Fields>> {
+        self.0.lock().get(name).map(|cursor| cursor.columns.fields(format))
     }
 }
 
@@ -105,11 +105,11 @@ impl Connection {
         }
         let (names, weight) = (column_names(&query), Weight::of(&query));
         let running = self.start(session, weight, |session| session.execute(query)).await?;
-        let Some(schema) = running.schema().map(|schema| names.of(schema)) else {
+        let Some(columns) = running.schema().map(|schema| Columns::new(names.of(schema))) else {
             return Err(user_error("42P11", "a cursor requires a query that returns rows"));
         };
         let rows = tokio::sync::Mutex::new(Rows { running, left: None });
-        let cursor = Arc::new(Cursor { schema, declared: declare.clone(), savepoint: session.savepoints(), rows });
+        let cursor = Arc::new(Cursor { columns, declared: declare.clone(), savepoint: session.savepoints(), rows });
         self.cursors.change(session, |cursors| cursors.insert(declare.name.clone(), cursor));
         Ok(Response::Execution(Tag::new("DECLARE CURSOR")))
     }
@@ -123,7 +123,7 @@ impl Connection {
         format: &Format,
     ) -> PgWireResult<Response> {
         let cursor = self.resume(session, name).await?;
-        let fields = Arc::new(values::fields(&cursor.schema, format)?);
+        let fields = cursor.columns.fields(format)?;
         let batches = next_rows(cursor, Arc::clone(&self.shared), count);
         let mut response = QueryResponse::new(Arc::clone(&fields), values::encoded(fields, batches, session.zone()));
         response.set_command_tag("FETCH");

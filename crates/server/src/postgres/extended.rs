@@ -307,7 +307,7 @@ impl Connection {
         if let Kind::Fetch(cursor, _) = &stored.kind
             && let Some(fields) = self.cursors.fields(cursor, format)
         {
-            return fields.map(Arc::new);
+            return fields;
         }
         stored.fields(format)
     }
@@ -457,7 +457,7 @@ impl ExtendedQueryHandler for Connection {
                     Some(Entry::Empty) => Fields::default(),
                     None => {
                         let of_cursor = self.cursors.fields(name, &Format::UnifiedText);
-                        Arc::new(of_cursor.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))??)
+                        of_cursor.ok_or_else(|| PgWireError::PortalNotFound(name.to_owned()))??
                     }
                 };
                 feed_columns(client, &fields).await

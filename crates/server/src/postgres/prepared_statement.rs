@@ -10,7 +10,6 @@ use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, 
 use parking_lot::Mutex;
 use pgwire::api::Type;
 use pgwire::api::portal::Format;
-use pgwire::api::results::FieldInfo;
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +39,7 @@ pub(super) enum Plan {
     Keyed(Mutex<Arc<KeyedWrite>>),
     Query(Query),
     /// A FETCH, with the columns that its cursor had.
-    Fetch(Vec<FieldInfo>),
+    Fetch(Fields),
     /// Planned at each run, with the values as literals. Holds the columns of RETURNING.
     Other(Option<Returns>),
 }
@@ -87,7 +86,7 @@ impl PreparedStatement {
             (Plan::Query(Query { described, .. }) | Plan::Other(Some(Returns { described, .. })), _) => {
                 described.fields(format)
             }
-            (Plan::Fetch(columns), _) => Ok(Arc::new(columns.clone())),
+            (Plan::Fetch(columns), _) => Ok(Arc::clone(columns)),
             (_, Kind::Show(name)) => {
                 let (name, _) = fleetdb_postgres::setting(name)
                     .ok_or_else(|| user_error("42704", format!("unrecognized parameter \"{name}\"")))?;
