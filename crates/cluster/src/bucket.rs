@@ -99,6 +99,8 @@ impl Bucket {
         let store = LocalFileSystem::new_with_prefix(path);
         let store = store
             .map_err(|e| Error::invalid(format!("{url}: {}", in_short(&e))).with_hint("Create the directory first."))?;
+        // As in a store, no folder stays when its last object is deleted.
+        let store = store.with_automatic_cleanup(true);
         Self::new(Arc::new(store), "", url, Some(PathBuf::from(path)))
     }
 

@@ -188,4 +188,5 @@ fn a_directory_keeps_all_promises() {
     let bucket = Bucket::open(&format!("file://{}", directory.path().display())).unwrap();
     let report = check(&bucket, &SHORT, || {}).unwrap();
     assert_eq!(report.broken().count(), 0, "{:?}", report.promises);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the check left something behind");
 }
