@@ -2,8 +2,12 @@
 
 use crate::progress::{bar, counted, thousands};
 use crate::stdout::print_line;
-use crate::{DEFAULT_DATA, close, open};
+use crate::{DEFAULT_DATA, close, open, refuse_bucket};
+#[cfg(feature = "cluster")]
+use fleetdb_engine::Error;
 use fleetdb_engine::Result;
+use fleetdb_engine::backup::BackupReport;
+use fleetdb_engine::inspect::CheckReport;
 use fleetdb_engine::io::Io;
 use fleetdb_server::access::AccessFile;
 use std::path::{Path, PathBuf};
@@ -13,20 +17,47 @@ pub struct BackupArgs {
     /// The database directory
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
-    /// The directory for the backup: empty, or holding an older backup of the same database
+    /// The directory for the backup: empty, or holding an older backup of the same database. With the
+    /// feature cluster also a bucket, s3://BUCKET/PREFIX
     destination: PathBuf,
+    /// Keep this backup in the bucket under a name. Without one, it can be restored for a day after it
+    /// has been replaced by a newer one
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NAME")]
+    pin: Option<String>,
 }
 
 #[derive(clap::Args)]
 pub struct RestoreArgs {
-    /// The directory of the backup
+    /// The directory of the backup. With the feature cluster also a bucket, s3://BUCKET/PREFIX
     backup: PathBuf,
+    /// Restore this manifest of a bucket instead of the newest
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NUMBER")]
+    manifest: Option<u64>,
+    /// Restore the manifest that was kept in a bucket under this name
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "NAME", conflicts_with = "manifest")]
+    pin: Option<String>,
+    /// Only list the manifests of a bucket
+    #[cfg(feature = "cluster")]
+    #[arg(long, conflicts_with_all = ["manifest", "pin"])]
+    list: bool,
     /// The directory to restore to; it must not hold a database
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
 }
 
 pub fn backup(args: &BackupArgs) -> Result<()> {
+    #[cfg(feature = "cluster")]
+    if let Some(url) = crate::shipped::url(&args.destination) {
+        return crate::shipped::backup(&args.data, url, args.pin.as_deref());
+    }
+    #[cfg(feature = "cluster")]
+    if args.pin.is_some() {
+        return Err(Error::invalid("--pin is for backups to a bucket"));
+    }
+    refuse_bucket(&args.destination)?;
     let db = open(&args.data, false)?;
     let progress = bar(0, "backing up", "bytes");
     let outcome = db.backup(&Io::files(&args.destination), |done, all| {
@@ -56,6 +87,21 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
 }
 
 pub fn restore(args: &RestoreArgs) -> Result<()> {
+    #[cfg(feature = "cluster")]
+    if let Some(url) = crate::shipped::url(&args.backup) {
+        use fleetdb_cluster::shipped::Moment;
+        let moment = match (args.manifest, &args.pin) {
+            (Some(number), _) => Moment::Number(number),
+            (None, Some(name)) => Moment::Pin(name.clone()),
+            (None, None) => Moment::Newest,
+        };
+        return if args.list { crate::shipped::list(url) } else { crate::shipped::restore(url, &moment, &args.data) };
+    }
+    #[cfg(feature = "cluster")]
+    if args.manifest.is_some() || args.pin.is_some() || args.list {
+        return Err(Error::invalid("--manifest, --pin and --list are for backups in a bucket"));
+    }
+    refuse_bucket(&args.backup)?;
     let progress = bar(0, "restoring", "bytes");
     let outcome = fleetdb_engine::backup::restore(&Io::files(&args.backup), &Io::files(&args.data), |done, all| {
         progress.set_length(all);
@@ -64,14 +110,19 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
     progress.finish_and_clear();
     let (report, checked) = outcome?;
     AccessFile::copy(&args.backup, &args.data)?;
+    show_restored(&report, &checked, &args.data);
+    Ok(())
+}
+
+/// Says what was restored.
+pub fn show_restored(report: &BackupReport, checked: &CheckReport, data: &Path) {
     print_line!(
         "{}, {}, {} restored to {}; check passed",
         counted(report.segments as u64, "segment"),
         counted(checked.rows, "row"),
         counted(report.bytes, "byte"),
-        shown(&args.data)
+        shown(data)
     );
-    Ok(())
 }
 
 fn shown(path: &Path) -> std::path::Display<'_> {

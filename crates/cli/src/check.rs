@@ -2,9 +2,8 @@
 
 use crate::progress::{bar, counted, thousands};
 use crate::stdout::print_line;
-use crate::{DEFAULT_DATA, is_database};
+use crate::{DEFAULT_DATA, io_to_read, is_bucket, is_database};
 use fleetdb_engine::inspect::check;
-use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Result, accept_loss};
 use std::path::PathBuf;
 
@@ -19,14 +18,18 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    if !is_database(&args.data) {
+    let io = io_to_read(&args.data)?;
+    if !is_bucket(&args.data) && !is_database(&args.data) {
         return Err(Error::invalid(format!("{} is not a FleetDB database", args.data.display())));
     }
-    if args.accept_loss && accept_loss(&Io::files(&args.data))? {
+    if args.accept_loss && is_bucket(&args.data) {
+        return Err(Error::invalid("--accept-loss is for a directory: a bucket has no log"));
+    }
+    if args.accept_loss && accept_loss(&io)? {
         print_line!("gave up the lost part of the log");
     }
     let progress = bar(0, "checking", "bytes");
-    let report = check(&Io::files(&args.data), |done, all| {
+    let report = check(&io, |done, all| {
         progress.set_length(all);
         progress.set_position(done);
     })?;

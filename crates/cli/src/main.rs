@@ -15,12 +15,14 @@ mod inspect;
 mod load;
 mod progress;
 mod serve;
+#[cfg(feature = "cluster")]
+mod shipped;
 mod sql;
 mod stdout;
 
 use clap::{Parser, Subcommand};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Error, Reader, Result, Settings};
+use fleetdb_engine::{Code, Database, Error, Reader, Result, Settings};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -100,6 +102,7 @@ const DEFAULT_DATA: &str = "fleetdb-data";
 
 /// Opens a database for writing; `create` allows a new one.
 fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
+    refuse_bucket(data)?;
     if !create && !is_database(data) {
         return Err(Error::invalid(format!(
             "{} is not a FleetDB database: choose one with --data DIR, or create one with 'fleetdb demo' or 'fleetdb \
@@ -112,7 +115,35 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
 
 /// Opens a database for reading, while another process may write it.
 fn open_reader(data: &Path) -> Result<Arc<Reader>> {
-    Ok(Arc::new(Reader::open(Io::files(data), Settings::default())?))
+    Ok(Arc::new(Reader::open(io_to_read(data)?, Settings::default())?))
+}
+
+/// What a database is read from: a directory, or a bucket to which it is shipped.
+fn io_to_read(data: &Path) -> Result<Io> {
+    #[cfg(feature = "cluster")]
+    if let Some(url) = shipped::url(data) {
+        return shipped::io(url);
+    }
+    refuse_bucket(data)?;
+    Ok(Io::files(data))
+}
+
+/// Whether the place of a database is the URL of a bucket.
+fn is_bucket(place: &Path) -> bool {
+    place.to_str().is_some_and(|place| place.starts_with("s3://") || place.starts_with("file://"))
+}
+
+/// Refuses the URL of a bucket where a directory is needed.
+fn refuse_bucket(place: &Path) -> Result<()> {
+    if !is_bucket(place) {
+        return Ok(());
+    }
+    let what = if cfg!(feature = "cluster") {
+        "is a bucket, which can only be read and backed up to: use a directory"
+    } else {
+        "is a bucket, for which this program was not built: build it with --features fleetdb/cluster"
+    };
+    Err(Error::new(Code::NotSupported, format!("{} {what}", place.display())))
 }
 
 /// Whether a directory holds a database.

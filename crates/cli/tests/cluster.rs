@@ -77,7 +77,11 @@ impl Store {
     }
 
     fn check(&self, url: &str, options: &[&str]) -> Output {
-        let mut command = check(url, options);
+        self.run(check(url, options))
+    }
+
+    /// Runs the program with the keys of the store.
+    fn run(&self, mut command: Command) -> Output {
         command.env("AWS_ENDPOINT_URL", &self.endpoint);
         command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
         command.output().unwrap()
@@ -95,13 +99,20 @@ fn put(address: &str, path: &str) -> String {
     answer
 }
 
-/// A short check.
-fn check(url: &str, options: &[&str]) -> Command {
+/// The program, without the keys of whoever runs the test.
+fn fleetdb(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fleetdb"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"AWS_")) {
         command.env_remove(name);
     }
-    command.args(["check-bucket", url, "--rounds", "10", "--milliseconds", "0"]).args(options);
+    command.args(arguments);
+    command
+}
+
+/// A short check.
+fn check(url: &str, options: &[&str]) -> Command {
+    let mut command = fleetdb(&["check-bucket", url, "--rounds", "10", "--milliseconds", "0"]);
+    command.args(options);
     command
 }
 
@@ -159,4 +170,117 @@ fn a_directory_is_checked_in_each_format() {
         let output = check(url, &[]).output().unwrap();
         assert!(!output.status.success() && said(&output).contains(says), "{}", said(&output));
     }
+}
+
+/// Backs up to a bucket, reads there and restores. `run` runs the program, and fails the test if it fails.
+fn round_trip(url: &str, folder: &Path, run: &dyn Fn(&[&str]) -> String) {
+    let place = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let data = place("data");
+    let sums = |place: &str| {
+        run(&["sql", "--data", place, "--format", "csv", "-c", "SELECT count(*), sum(kwh) FROM readings"])
+            .lines()
+            .last()
+            .unwrap()
+            .to_owned()
+    };
+    let write = |first: u64, count: u64| {
+        run(&[
+            "sql",
+            "--data",
+            &data,
+            "--create",
+            "-c",
+            "CREATE TABLE IF NOT EXISTS readings (meter BIGINT, ts TIMESTAMP(0), kwh BIGINT, PRIMARY KEY (meter, ts))",
+            "-c",
+            &format!(
+                "INSERT INTO readings SELECT n % 7, to_timestamp(n), n FROM generate_series({first}, {}) AS s(n)",
+                first + count - 1
+            ),
+        ]);
+    };
+    write(1, 1_000);
+    let said = run(&["backup", "--data", &data, url, "--pin", "first"]);
+    assert!(said.contains("manifest 1"), "{said}");
+    // Noise does not compress, so that a segment is sent in parts.
+    write(1_001, 9_000);
+    run(&[
+        "sql",
+        "--data",
+        &data,
+        "-c",
+        "CREATE TABLE noise (id BIGINT, ts TIMESTAMP(0), v DOUBLE, PRIMARY KEY (id, ts))",
+        "-c",
+        "INSERT INTO noise SELECT 1, to_timestamp(n), random() FROM generate_series(1, 1500000) AS s(n)",
+        "-c",
+        "VACUUM FULL",
+    ]);
+    let said = run(&["backup", "--data", &data, url]);
+    assert!(said.contains("manifest 2"), "{said}");
+    let again = run(&["backup", "--data", &data, url]);
+    assert!(again.contains("manifest 2: 0 bytes sent"), "{again}");
+    assert_eq!(sums(url), "10000,50005000");
+    let checked = run(&["check", "--data", url]);
+    assert!(checked.contains("1 510 000 rows") && checked.contains("clean"), "{checked}");
+    let exported = run(&["export", "--data", url, "--table", "readings", "--format", "csv", "-"]);
+    assert_eq!(exported.lines().count(), 10_001);
+    let listed = run(&["restore", url, "--list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(lines.len() == 3 && lines[1].ends_with("first") && lines[2].trim_start().starts_with("2 "), "{listed}");
+    for (name, options, wanted) in [
+        ("newest", &[] as &[&str], "10000,50005000"),
+        ("number", &["--manifest", "1"], "1000,500500"),
+        ("pin", &["--pin", "first"], "1000,500500"),
+    ] {
+        let to = place(name);
+        let said = run(&[&["restore", url, "--data", &to], options].concat());
+        assert!(said.contains("check passed"), "{said}");
+        assert_eq!(sums(&to), wanted, "{name}");
+    }
+}
+
+#[test]
+fn databases_are_backed_up_to_a_bucket_read_there_and_restored() {
+    let succeeded = |output: Output| {
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("bucket")).unwrap();
+    let url = format!("file://{}", folder.path().join("bucket").display());
+    round_trip(&url, folder.path(), &|arguments| succeeded(fleetdb(arguments).output().unwrap()));
+    for name in ["moto", "versitygw", "minio"] {
+        let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let Some(store) = Store::start(name, data.path()) else { continue };
+        let url = format!("s3://{BUCKET}/fleets/1");
+        round_trip(&url, folder.path(), &|arguments| succeeded(store.run(fleetdb(arguments))));
+    }
+}
+
+#[test]
+fn what_a_bucket_cannot_do_is_a_clear_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bucket, data) = (folder.path().join("bucket"), folder.path().join("data"));
+    std::fs::create_dir(&bucket).unwrap();
+    let (url, data) = (format!("file://{}", bucket.display()), data.to_str().unwrap());
+    let fails = |arguments: &[&str], says: &str| {
+        let output = fleetdb(arguments).output().unwrap();
+        assert!(!output.status.success() && said(&output).contains(says), "{arguments:?}: {}", said(&output));
+    };
+    fails(&["sql", "--data", &url, "-c", "SELECT 1"], "contains no shipped database");
+    fails(&["restore", &url, "--data", data], "contains no shipped database");
+    fails(&["restore", &url, "--manifest", "7", "--data", data], "has no manifest 7");
+    fails(&["restore", &url, "--pin", "x", "--data", data], "has no pin 'x'");
+    fails(&["backup", "--data", data, &url], "is not a FleetDB database");
+    fails(&["demo", "--meters", "1", "--data", &url], "can only be read");
+    let table = "CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
+    assert!(fleetdb(&["sql", "--data", data, "--create", "-c", table]).status().unwrap().success());
+    fails(&["backup", "--data", data, &url, "--pin", "a/b"], "cannot be the name of a pin");
+    assert!(fleetdb(&["backup", "--data", data, &url]).status().unwrap().success());
+    fails(&["sql", "--data", &url, "-c", "INSERT INTO t VALUES (1, now())"], "read");
+    fails(&["check", "--data", &url, "--accept-loss"], "a bucket has no log");
+    // Another database must not be backed up over it.
+    let other = folder.path().join("other");
+    let other = other.to_str().unwrap();
+    assert!(fleetdb(&["sql", "--data", other, "--create", "-c", table]).status().unwrap().success());
+    fails(&["backup", "--data", other, &url], "contains another database: choose another prefix");
 }

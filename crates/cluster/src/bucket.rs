@@ -11,13 +11,14 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig, UpdateVersion,
+    ClientOptions, GetOptions, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    RetryConfig, UpdateVersion,
 };
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Time limit for one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
@@ -49,6 +50,61 @@ pub enum Outcome {
     Written(Version),
     /// Nothing was written: the object existed, or its version was another.
     Refused,
+}
+
+/// An object of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// When it was written, by the clock of the store.
+    pub written: SystemTime,
+}
+
+/// A large object that is written in parts. It exists once it is [finished](Self::finish).
+pub struct Upload {
+    parts: Box<dyn MultipartUpload>,
+    bucket: Bucket,
+    name: String,
+}
+
+impl Upload {
+    /// Sends the next part. All parts but the last have the same length, which is at least 5 MiB.
+    ///
+    /// # Errors
+    /// As [`Bucket::create`]. The parts that were sent are given up.
+    pub async fn send(&mut self, bytes: Bytes) -> Result<()> {
+        let sent = self.parts.put_part(bytes.into()).await;
+        self.or_give_up(sent).await
+    }
+
+    /// Makes the object of the parts. An object of this name is replaced.
+    ///
+    /// # Errors
+    /// As [`Bucket::create`].
+    pub async fn finish(mut self) -> Result<()> {
+        let finished = self.parts.complete().await;
+        self.or_give_up(finished.map(|_| ())).await
+    }
+
+    async fn or_give_up(&mut self, done: object_store::Result<()>) -> Result<()> {
+        if let Err(error) = done {
+            // What cannot be given up stays until the store's own rules remove it.
+            self.give_up().await.ok();
+            return Err(self.bucket.failed("write", &self.name, error));
+        }
+        Ok(())
+    }
+
+    /// Gives up the parts that were sent.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    pub async fn give_up(&mut self) -> Result<()> {
+        self.parts.abort().await.map_err(|error| self.bucket.failed("delete the parts of", &self.name, error))
+    }
 }
 
 impl Bucket {
@@ -129,6 +185,11 @@ impl Bucket {
         }
     }
 
+    /// The URL by which it was opened, with the prefix that [`within`](Self::within) added.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The objects whose names begin with `name` and a slash.
     #[must_use]
     pub fn within(&self, name: &str) -> Self {
@@ -161,6 +222,24 @@ impl Bucket {
             Some((_, now)) if now == *version => self.put(name, bytes, PutMode::Overwrite).await,
             _ => Ok(Outcome::Refused),
         }
+    }
+
+    /// Writes an object, whether or not it exists.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub async fn write(&self, name: &str, bytes: Bytes) -> Result<()> {
+        self.put(name, bytes, PutMode::Overwrite).await.map(|_| ())
+    }
+
+    /// Begins to write a large object in parts.
+    ///
+    /// # Errors
+    /// The store refuses the request, or does not answer.
+    pub async fn upload(&self, name: &str) -> Result<Upload> {
+        let parts = self.store.put_multipart(&self.path(name)).await;
+        let parts = parts.map_err(|error| self.failed("write", name, error))?;
+        Ok(Upload { parts, bucket: self.clone(), name: name.to_owned() })
     }
 
     async fn put(&self, name: &str, bytes: Bytes, mode: PutMode) -> Result<Outcome> {
@@ -230,17 +309,39 @@ impl Bucket {
     /// The names of all objects, sorted.
     ///
     /// # Errors
-    /// The store refuses the request, or does not answer.
+    /// As [`objects`](Self::objects).
     pub async fn list(&self) -> Result<Vec<String>> {
-        let name = |path: &Path| {
-            let parts = path.prefix_match(&self.prefix)?;
-            Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
-        };
-        let listed = self.store.list(Some(&self.prefix)).try_collect::<Vec<_>>().await;
+        Ok(self.objects().await?.into_iter().map(|object| object.name).collect())
+    }
+
+    /// All objects, sorted by name.
+    ///
+    /// # Errors
+    /// The store refuses the request, or does not answer.
+    pub async fn objects(&self) -> Result<Vec<Listed>> {
+        let listed = self.store.list(Some(&self.prefix)).try_collect().await;
+        self.listed(listed)
+    }
+
+    /// The objects whose names are after this one, sorted.
+    ///
+    /// # Errors
+    /// As [`objects`](Self::objects).
+    pub async fn objects_after(&self, name: &str) -> Result<Vec<Listed>> {
+        let listed = self.store.list_with_offset(Some(&self.prefix), &self.path(name)).try_collect().await;
+        self.listed(listed)
+    }
+
+    fn listed(&self, listed: object_store::Result<Vec<ObjectMeta>>) -> Result<Vec<Listed>> {
         let listed = listed.map_err(|error| self.failed("list", "", error))?;
-        let mut names: Vec<String> = listed.iter().filter_map(|object| name(&object.location)).collect();
-        names.sort_unstable();
-        Ok(names)
+        let object = |object: &ObjectMeta| {
+            let parts = object.location.prefix_match(&self.prefix)?;
+            let name = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/");
+            Some(Listed { name, bytes: object.size, written: object.last_modified.into() })
+        };
+        let mut objects: Vec<Listed> = listed.iter().filter_map(object).collect();
+        objects.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(objects)
     }
 
     /// Deletes objects; those that do not exist are none.
@@ -309,9 +410,13 @@ fn in_short(error: &dyn std::error::Error) -> String {
 
 /// The version of a file is its content, as the ETag of an object is in most stores.
 fn version_of(bytes: &Bytes) -> Version {
+    Version(UpdateVersion { e_tag: Some(sha256(bytes)), version: None })
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    let e_tag = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Version(UpdateVersion { e_tag: Some(e_tag), version: None })
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 //! 1. [`bucket`]: objects by name, in an object store or in a directory. A log's numbered objects are
 //!    created only if absent, and the object that names an owner is replaced only if it is unchanged.
 //! 2. [`check`] tries whether a store keeps these promises, and how long a write takes.
+//! 3. [`shipped`]: the segments and manifests of a database in a bucket, for backups and readers.
 
 pub mod bucket;
 pub mod check;
+mod requests;
+pub mod shipped;

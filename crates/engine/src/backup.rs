@@ -62,11 +62,8 @@ impl Database {
     pub fn backup(&self, destination: &Io, progress: impl FnMut(u64, u64)) -> Result<BackupReport> {
         refuse_itself(self.shared.io.storage.as_ref(), destination.storage.as_ref())?;
         self.flush()?;
-        self.shared.pin();
-        let state = self.shared.manifest.lock().state().clone();
-        let copied = copy(self.shared.io.storage.as_ref(), &state, destination, true, progress);
-        self.shared.unpin();
-        copied
+        let checkpoint = self.checkpoint();
+        copy(checkpoint.storage(), checkpoint.state(), destination, true, progress)
     }
 }
 

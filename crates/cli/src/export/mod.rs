@@ -5,7 +5,7 @@ mod lines;
 
 use crate::progress::{bar, counted};
 use crate::stdout::print_line;
-use crate::{DEFAULT_DATA, close, io_error, open, open_reader};
+use crate::{DEFAULT_DATA, close, io_error, is_bucket, open, open_reader};
 use arrow::array::RecordBatch;
 use flate2::write::GzEncoder;
 use fleetdb_engine::{Error, Result, View};
@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<()> {
     let (format, compression) = form_of(args)?;
     let table = args.table.as_deref();
     let export = |session: &Session, writer: &Writer| export(session.sql(&query)?, &args.file, writer, compression);
-    let rows = if args.read_only {
+    let rows = if args.read_only || is_bucket(&args.data) {
         let reader = open_reader(&args.data)?;
         let writer = Writer::of(format, table, || reader.view())?;
         export(&Session::read_only(reader, Postgres::new())?, &writer)?

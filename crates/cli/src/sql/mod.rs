@@ -3,7 +3,7 @@
 pub mod output;
 mod shell;
 
-use crate::{DEFAULT_DATA, close, io_error, is_database, open, open_reader};
+use crate::{DEFAULT_DATA, close, io_error, is_bucket, is_database, open, open_reader};
 use fleetdb_engine::{Error, Result, TextPosition};
 use fleetdb_postgres::Postgres;
 use fleetdb_query::Session;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The database directory
+    /// The database directory. With the feature cluster also a bucket, s3://BUCKET/PREFIX, which is read
     #[arg(long, default_value = DEFAULT_DATA)]
     data: PathBuf,
     /// Run this text and exit; may be given several times
@@ -35,7 +35,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    if args.read_only {
+    if args.read_only || is_bucket(&args.data) {
         return run_in(&Session::read_only(open_reader(&args.data)?, Postgres::new())?, args);
     }
     if !args.create && !is_database(&args.data) {

@@ -90,6 +90,35 @@ fn parse<T: DeserializeOwned>(name: &str, offset: usize, content: &[u8]) -> Resu
     })
 }
 
+impl State {
+    /// The bytes of a manifest file with this number that holds the state and no edits.
+    ///
+    /// # Errors
+    /// The state cannot be serialized.
+    pub fn to_manifest(&self, number: u64) -> Result<Vec<u8>> {
+        let mut bytes = header(VERSION, number);
+        put_frame(&mut bytes, self)?;
+        Ok(bytes)
+    }
+
+    /// Reads what [`to_manifest`](Self::to_manifest) gave. `name` is for messages.
+    ///
+    /// ```
+    /// use fleetdb_engine::inspect::State;
+    /// let state = State { database_id: "1".to_owned(), ..State::default() };
+    /// let bytes = state.to_manifest(7).unwrap();
+    /// assert_eq!(State::from_manifest("seven", &bytes, 7).unwrap(), state);
+    /// assert!(State::from_manifest("seven", &bytes[1..], 7).unwrap_err().to_string().starts_with("seven"));
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Damaged`] if it is not the manifest of this number;
+    /// [`ErrorKind::Input`](crate::ErrorKind::Input) if it is from a newer version of FleetDB.
+    pub fn from_manifest(name: &str, bytes: &[u8], number: u64) -> Result<Self> {
+        Ok(read_bytes(name, bytes, number)?.state)
+    }
+}
+
 /// The number of the current manifest file.
 fn newest(storage: &dyn Storage) -> Result<Option<u64>> {
     let names = storage.list(DIRECTORY)?;
@@ -272,8 +301,7 @@ pub(crate) fn replace(io: &Io, number: u64, state: &State) -> Result<()> {
 /// Writes a manifest file that begins with `state`. [`ErrorKind::Retry`]: the disk is full, and no
 /// file is left.
 fn write_fold(io: &Io, number: u64, state: &State) -> Result<(Box<dyn WriteFile>, usize)> {
-    let mut bytes = header(VERSION, number);
-    put_frame(&mut bytes, state)?;
+    let bytes = state.to_manifest(number)?;
     let name = file_name(number);
     let temporary = format!("{name}.tmp");
     let mut file = io.storage.create(&temporary)?;

@@ -1,0 +1,85 @@
+//! Databases in a bucket: backed up to it, restored and read from it.
+
+use crate::backup::show_restored;
+use crate::progress::{bar, counted, thousands};
+use crate::stdout::print_line;
+use crate::{close, is_bucket, open};
+use chrono::{DateTime, SecondsFormat, Utc};
+use fleetdb_cluster::bucket::Bucket;
+use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Database, Result};
+use std::path::Path;
+
+/// The URL that a place is, if it is the URL of a bucket.
+pub fn url(place: &Path) -> Option<&str> {
+    place.to_str().filter(|_| is_bucket(place))
+}
+
+/// What the newest manifest of a bucket is read from.
+pub fn io(url: &str) -> Result<Io> {
+    Ok(ShippedDatabase::open(Bucket::open(url)?, &Moment::Newest)?.io())
+}
+
+pub fn backup(data: &Path, url: &str, pin: Option<&str>) -> Result<()> {
+    let bucket = Bucket::open(url)?;
+    let db = open(data, false)?;
+    let outcome = ship(&db, data, &bucket, pin);
+    close(db)?;
+    outcome
+}
+
+fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>) -> Result<()> {
+    db.flush()?;
+    let progress = bar(0, "backing up", "bytes");
+    let shipped = Shipper::new(bucket.clone(), Io::files(data))?.ship(db, |done, all| {
+        progress.set_length(all);
+        progress.set_position(done);
+    });
+    progress.finish_and_clear();
+    let shipment = shipped?;
+    if let Some(name) = pin {
+        shipped::pin(bucket, name, shipment.number)?;
+    }
+    let garbage = shipped::collect_garbage(bucket, HISTORY)?;
+    print_line!(
+        "{}, {} in {}, manifest {}: {} bytes sent",
+        counted(shipment.segments as u64, "segment"),
+        counted(shipment.bytes, "byte"),
+        bucket.url(),
+        shipment.number,
+        thousands(shipment.sent_bytes)
+    );
+    if garbage.manifests > 0 {
+        print_line!(
+            "{} removed, with {} ({})",
+            counted(garbage.manifests as u64, "old manifest"),
+            counted(garbage.segments as u64, "segment"),
+            counted(garbage.bytes, "byte")
+        );
+    }
+    Ok(())
+}
+
+pub fn restore(url: &str, moment: &Moment, data: &Path) -> Result<()> {
+    let shipped = ShippedDatabase::open(Bucket::open(url)?, moment)?;
+    let progress = bar(0, "restoring", "bytes");
+    let outcome = shipped.restore(&Io::files(data), |done, all| {
+        progress.set_length(all);
+        progress.set_position(done);
+    });
+    progress.finish_and_clear();
+    let (report, checked) = outcome?;
+    show_restored(&report, &checked, data);
+    Ok(())
+}
+
+/// Shows the manifests of a bucket.
+pub fn list(url: &str) -> Result<()> {
+    print_line!("{:>10}  {:<20}  pins", "manifest", "written");
+    for entry in shipped::manifests(&Bucket::open(url)?)? {
+        let written = DateTime::<Utc>::from(entry.written).to_rfc3339_opts(SecondsFormat::Secs, true);
+        print_line!("{:>10}  {written:<20}  {}", entry.number, entry.pins.join(", "));
+    }
+    Ok(())
+}

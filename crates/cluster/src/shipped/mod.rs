@@ -1,0 +1,109 @@
+//! A database that is shipped to a bucket: its segments and the manifests that list them.
+//!
+//! | object | what it is |
+//! |---|---|
+//! | `segments/TABLE/ID-CRC.parquet` | a segment. The checksum is part of the name, so that copies of one database never write the same object with other bytes |
+//! | `manifest/NUMBER.manifest` | tables and segments of one moment, as a manifest file without edits. Created only if absent, in order |
+//! | `pins/NAME` | the number of a manifest that is kept |
+//!
+//! 1. [`Shipper`] sends the segments that the bucket lacks, and then creates the next manifest. So the
+//!    segments of each manifest are there.
+//! 2. [`ShippedDatabase`] reads a manifest and its segments as if they were a database directory: the
+//!    engine's reader and its restore need nothing else.
+//! 3. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
+
+mod garbage;
+mod record;
+mod ship;
+mod storage;
+
+pub use garbage::{Garbage, HISTORY, collect_garbage};
+pub use ship::{Shipment, Shipper, pin, unpin};
+pub use storage::{Moment, ShippedDatabase, manifests};
+
+use crate::requests::Requests;
+use fleetdb_engine::inspect::{SegmentEntry, State, segment_file};
+use fleetdb_engine::{Code, Error, Result};
+use std::time::SystemTime;
+
+const MANIFESTS: &str = "manifest";
+const PINS: &str = "pins";
+const SEGMENTS: &str = "segments";
+/// Ends the names of manifests.
+const MANIFEST_SUFFIX: &str = ".manifest";
+/// The longest name of a pin.
+const MAX_PIN_BYTES: usize = 200;
+
+/// A manifest in a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestEntry {
+    /// Its number.
+    pub number: u64,
+    /// When it was written, by the clock of the store.
+    pub written: SystemTime,
+    /// The pins that keep it, by name.
+    pub pins: Vec<String>,
+}
+
+fn manifest_name(number: u64) -> String {
+    format!("{MANIFESTS}/{number:016}{MANIFEST_SUFFIX}")
+}
+
+fn manifest_number(name: &str) -> Option<u64> {
+    name.strip_prefix(MANIFESTS)?.strip_prefix('/')?.strip_suffix(MANIFEST_SUFFIX)?.parse().ok()
+}
+
+fn segment_name(entry: &SegmentEntry) -> String {
+    let file = segment_file(entry);
+    let (stem, suffix) = file.rsplit_once('.').unwrap_or((&file, ""));
+    format!("{stem}-{:08x}.{suffix}", entry.crc)
+}
+
+fn pin_name(name: &str) -> Result<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || name.len() > MAX_PIN_BYTES || name.starts_with('.') || !name.bytes().all(is_plain) {
+        return Err(Error::invalid(format!(
+            "'{name}' cannot be the name of a pin: use letters, digits, '-', '_' and '.', at most {MAX_PIN_BYTES}"
+        )));
+    }
+    Ok(format!("{PINS}/{name}"))
+}
+
+/// The number of the newest manifest; `None` if there is none after this one.
+fn newest_after(requests: &Requests, number: u64) -> Result<Option<u64>> {
+    let listed = requests.wait(move |bucket| async move {
+        // Of the whole bucket, only the names in the folder of manifests.
+        let name = manifest_name(number);
+        let name = name.strip_prefix(MANIFESTS).unwrap_or_default().trim_start_matches('/').to_owned();
+        bucket.within(MANIFESTS).objects_after(&name).await
+    })?;
+    let number = |name: &str| manifest_number(&format!("{MANIFESTS}/{name}"));
+    Ok(listed.iter().filter_map(|object| number(&object.name)).max())
+}
+
+/// The bytes of a manifest.
+fn read_manifest(requests: &Requests, number: u64) -> Result<Option<bytes::Bytes>> {
+    let read = requests.wait(move |bucket| async move { bucket.read(&manifest_name(number)).await })?;
+    Ok(read.map(|(bytes, _)| bytes))
+}
+
+/// The state that a manifest holds.
+fn state_of(requests: &Requests, number: u64, bytes: &[u8]) -> Result<State> {
+    State::from_manifest(&format!("{}/{}", requests.url(), manifest_name(number)), bytes, number)
+}
+
+/// The manifest that a pin names.
+fn pinned(requests: &Requests, name: &str) -> Result<u64> {
+    let object = pin_name(name)?;
+    let read = requests.wait(move |bucket| async move { bucket.read(&object).await })?;
+    let Some((bytes, _)) = read else {
+        return Err(Error::new(Code::Invalid, format!("{} has no pin '{name}'", requests.url())));
+    };
+    std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
+        Error::damaged(format!("{}/{PINS}/{name} does not contain the number of a manifest", requests.url()))
+    })
+}
+
+#[cfg(test)]
+#[path = "shipped_tests.rs"]
+mod tests;

@@ -1,0 +1,260 @@
+//! Sends what a database has on disk to a bucket.
+
+use super::record::Record;
+use super::{SEGMENTS, manifest_name, newest_after, pin_name, read_manifest, segment_name, state_of};
+use crate::bucket::{Bucket, Outcome, sha256};
+use crate::requests::Requests;
+use bytes::Bytes;
+use fleetdb_engine::inspect::{SegmentEntry, State};
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Checkpoint, Code, Database, Error, Result};
+use std::collections::HashSet;
+
+/// The length of a part of a large object, and of the largest object that is written at once.
+const PART_BYTES: u64 = 8 << 20;
+
+/// What a bucket has of a database.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shipment {
+    /// The number of the manifest.
+    pub number: u64,
+    /// Whether it was written now, and not by an earlier shipment of the same state.
+    pub is_new: bool,
+    /// The last batch that it contains.
+    pub sequence: u64,
+    /// Segments that it lists.
+    pub segments: usize,
+    /// Their size.
+    pub bytes: u64,
+    /// Size of the segments that were sent now.
+    pub sent_bytes: u64,
+}
+
+/// Ships one database to one bucket, again and again.
+pub struct Shipper {
+    requests: Requests,
+    io: Io,
+    /// What the bucket has; `None` until it is asked, and after an error.
+    known: Option<Known>,
+}
+
+/// What a bucket has.
+struct Known {
+    record: Record,
+    /// What the newest manifest holds.
+    state: Option<State>,
+    /// The names of all segments.
+    segments: HashSet<String>,
+}
+
+impl Shipper {
+    /// Prepares to ship the database in the directory of `io`. Nothing is sent yet.
+    ///
+    /// ```
+    /// use fleetdb_cluster::{bucket::Bucket, shipped::{Moment, ShippedDatabase, Shipper}};
+    /// use fleetdb_engine::{ColumnType, Database, Reader, Settings, TableDefinition, Unit, Value, io::Io};
+    /// let (data, store) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// let db = Database::open_with(Io::files(data.path()), Settings::default()).unwrap();
+    /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// db.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
+    /// db.flush().unwrap();
+    /// let bucket = Bucket::open(&format!("file://{}", store.path().display())).unwrap();
+    /// let mut shipper = Shipper::new(bucket.clone(), Io::files(data.path())).unwrap();
+    /// assert_eq!(shipper.ship(&db, |_, _| ()).unwrap().number, 1);
+    /// let shipped = ShippedDatabase::open(bucket, &Moment::Newest).unwrap();
+    /// let reader = Reader::open(shipped.io(), Settings::default()).unwrap();
+    /// assert_eq!(reader.view().table("t").unwrap().count().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// The thread for requests cannot be started.
+    pub fn new(bucket: Bucket, io: Io) -> Result<Self> {
+        Ok(Self { requests: Requests::new(bucket)?, io, known: None })
+    }
+
+    /// Sends what is on disk and not in the bucket yet. Rows in the log are not sent:
+    /// [`flush`](Database::flush) first. `progress` is called with the bytes done and the total bytes.
+    ///
+    /// After an error, the next call goes on where this one ended.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the bucket holds another database, or
+    /// another copy of this one ships there; [`Code::Busy`] if the store does not answer;
+    /// [`Code::Damaged`] if a segment on disk is damaged.
+    pub fn ship(&mut self, db: &Database, mut progress: impl FnMut(u64, u64)) -> Result<Shipment> {
+        let checkpoint = db.checkpoint();
+        let mut known = match self.known.take() {
+            Some(known) => known,
+            None => self.look(&checkpoint.state().database_id)?,
+        };
+        let state = checkpoint.state();
+        let bytes = state.segments.values().map(|entry| entry.bytes).sum();
+        let mut shipment = Shipment {
+            segments: state.segments.len(),
+            bytes,
+            sequence: state.flushed_sequence.0,
+            ..Shipment::default()
+        };
+        if known.state.as_ref() != Some(state) {
+            let mut done = 0;
+            for entry in state.segments.values() {
+                let name = segment_name(entry);
+                if !known.segments.contains(&name) {
+                    self.send(&checkpoint, entry, &name)?;
+                    shipment.sent_bytes += entry.bytes;
+                    known.segments.insert(name);
+                }
+                done += entry.bytes;
+                progress(done, bytes);
+            }
+            self.list(&mut known, state)?;
+            shipment.is_new = true;
+        }
+        shipment.number = known.record.number;
+        self.known = Some(known);
+        Ok(shipment)
+    }
+
+    /// Looks what the bucket has, and whether this database may ship there.
+    fn look(&self, database_id: &str) -> Result<Known> {
+        let url = self.requests.url();
+        let mut record = Record::read(&self.io, url)?;
+        let newest = newest_after(&self.requests, 0)?;
+        let manifest = match newest {
+            Some(number) => read_manifest(&self.requests, number)?.map(|bytes| (number, bytes)),
+            None => None,
+        };
+        let Some((number, bytes)) = manifest else {
+            // What was tried may arrive yet. An emptied bucket is a new one.
+            let record = if record.number == 0 { record } else { Record::default() };
+            return Ok(Known { record, state: None, segments: self.segments()? });
+        };
+        let state = state_of(&self.requests, number, &bytes)?;
+        if state.database_id != database_id {
+            return Err(Error::invalid(format!("{url} contains another database: choose another prefix")));
+        }
+        let sum = sha256(&bytes);
+        let is_last = number == record.number && sum == record.sum;
+        let was_tried = number == record.number + 1 && record.tried.contains(&sum);
+        if was_tried {
+            record = Record::of(number, sum);
+            record.write(&self.io, url)?;
+        } else if !is_last {
+            return Err(of_a_copy(url, number));
+        }
+        Ok(Known { record, state: Some(state), segments: self.segments()? })
+    }
+
+    /// The names of the segments in the bucket.
+    fn segments(&self) -> Result<HashSet<String>> {
+        let names = self.requests.wait(|bucket| async move { bucket.within(SEGMENTS).list().await })?;
+        Ok(names.into_iter().map(|name| format!("{SEGMENTS}/{name}")).collect())
+    }
+
+    fn send(&self, checkpoint: &Checkpoint<'_>, entry: &SegmentEntry, name: &str) -> Result<()> {
+        let file = checkpoint.file(entry)?;
+        let mut crc = 0;
+        let mut part = |at: u64| -> Result<Bytes> {
+            let bytes = file.read_at(at, PART_BYTES.min(entry.bytes - at) as usize)?;
+            crc = crc32c::crc32c_append(crc, &bytes);
+            if at + bytes.len() as u64 == entry.bytes && crc != entry.crc {
+                return Err(Error::damaged(format!(
+                    "the segment {} differs from its checksum in the manifest and is not shipped",
+                    fleetdb_engine::inspect::segment_file(entry)
+                ))
+                .with_hint("'fleetdb check' shows all damage; restore the file from a backup."));
+            }
+            Ok(bytes)
+        };
+        let name = name.to_owned();
+        if entry.bytes <= PART_BYTES {
+            let bytes = part(0)?;
+            // It may be there already: the checksum is part of the name.
+            return self.requests.wait(|bucket| async move { bucket.create(&name, bytes).await.map(|_| ()) });
+        }
+        let mut upload = self.requests.wait(|bucket| async move { bucket.upload(&name).await })?;
+        for at in (0..entry.bytes).step_by(PART_BYTES as usize) {
+            let bytes = match part(at) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.requests.wait(|_| async move { upload.give_up().await })?;
+                    return Err(error);
+                }
+            };
+            upload = self.requests.wait(|_| async move { upload.send(bytes).await.map(|()| upload) })?;
+        }
+        self.requests.wait(|_| async move { upload.finish().await })
+    }
+
+    /// Writes the next manifest.
+    fn list(&self, known: &mut Known, state: &State) -> Result<()> {
+        let url = self.requests.url();
+        loop {
+            let number = known.record.number + 1;
+            let bytes = Bytes::from(state.to_manifest(number)?);
+            let sum = sha256(&bytes);
+            // Before it is written: if the answer is lost, it is known later that it was this database.
+            if !known.record.tried.contains(&sum) {
+                known.record.tried.push(sum.clone());
+                known.record.write(&self.io, url)?;
+            }
+            let name = manifest_name(number);
+            if self.requests.wait(|bucket| async move { bucket.claim(&name, &bytes).await })? {
+                known.record = Record::of(number, sum);
+                known.record.write(&self.io, url)?;
+                known.state = Some(state.clone());
+                return Ok(());
+            }
+            // An earlier try may have been done since.
+            let found = read_manifest(&self.requests, number)?.ok_or_else(|| of_a_copy(url, number))?;
+            let sum = sha256(&found);
+            if !known.record.tried.contains(&sum) {
+                return Err(of_a_copy(url, number));
+            }
+            known.record = Record::of(number, sum);
+            known.record.write(&self.io, url)?;
+        }
+    }
+}
+
+fn of_a_copy(url: &str, number: u64) -> Error {
+    Error::new(Code::Invalid, format!("{url} contains manifest {number}, which this directory has not written"))
+        .with_hint("Another copy of this database ships there: choose another prefix for this one.")
+}
+
+/// Keeps a manifest and its segments until [`unpin`].
+///
+/// # Errors
+/// There is no such manifest, the name is taken or invalid, or the store does not answer.
+pub fn pin(bucket: &Bucket, name: &str, number: u64) -> Result<()> {
+    let (requests, object) = (Requests::new(bucket.clone())?, pin_name(name)?);
+    let taken = requests.wait(|bucket| async move { bucket.create(&object, number.to_string().into()).await })?;
+    if taken == Outcome::Refused {
+        let kept = super::pinned(&requests, name)?;
+        if kept != number {
+            return Err(Error::invalid(format!("{} has a pin '{name}' already, of manifest {kept}", bucket.url())));
+        }
+    }
+    match read_manifest(&requests, number)? {
+        Some(_) => Ok(()),
+        None => {
+            unpin(bucket, name)?;
+            Err(Error::invalid(format!("{} has no manifest {number}", bucket.url())))
+        }
+    }
+}
+
+/// Drops a pin, if there is one. What it kept goes with the next [`collect_garbage`](super::collect_garbage).
+///
+/// # Errors
+/// The name is invalid, or the store does not answer.
+pub fn unpin(bucket: &Bucket, name: &str) -> Result<()> {
+    let object = pin_name(name)?;
+    Requests::new(bucket.clone())?.wait(|bucket| async move { bucket.delete(vec![object]).await })
+}
+
+/// Lets a restored directory go on shipping where it came from. A copy that ships there already is then
+/// refused.
+pub(super) fn remember(io: &Io, url: &str, number: u64, manifest: &[u8]) -> Result<()> {
+    Record::of(number, sha256(manifest)).write(io, url)
+}

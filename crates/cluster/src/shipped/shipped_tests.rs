@@ -1,0 +1,448 @@
+use super::*;
+use crate::bucket::Bucket;
+use fleetdb_engine::backup::restore;
+use fleetdb_engine::io::{Io, MemoryStorage, Storage};
+use fleetdb_engine::{
+    Batch, ColumnType, Database, Reader, Rows, ScanRequest, Settings, TableDefinition, Unit, Value, View,
+};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result as StoreResult,
+};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// A store in memory that fails at random, and has a clock of its own.
+#[derive(Debug)]
+struct Unreliable {
+    store: InMemory,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: Xoshiro256PlusPlus,
+    /// One request in this many fails; 0 for none.
+    failing: u64,
+    /// Nothing succeeds until the test ends it.
+    outage: bool,
+    /// Writes whose answers were lost, and which are done later.
+    late: Vec<(Path, PutPayload, PutOptions)>,
+    hours: u64,
+    written: HashMap<Path, u64>,
+    reads: u64,
+}
+
+/// What happens to a request.
+#[derive(PartialEq)]
+enum Fate {
+    Done,
+    Refused,
+    AnswerLost,
+    Late,
+}
+
+impl Unreliable {
+    fn new(seed: u64) -> (Arc<Self>, Bucket) {
+        let state = State {
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            failing: 0,
+            outage: false,
+            late: Vec::new(),
+            hours: 0,
+            written: HashMap::new(),
+            reads: 0,
+        };
+        let store = Arc::new(Self { store: InMemory::new(), state: Mutex::new(state) });
+        let bucket = Bucket::new(Arc::clone(&store) as Arc<dyn ObjectStore>, "fleet", "test://fleet", None).unwrap();
+        (store, bucket)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn fate(&self) -> Fate {
+        let mut state = self.state();
+        let (failing, number) = (state.failing, state.random.next_u64() >> 8);
+        let fails = failing > 0 && (number / 3).is_multiple_of(failing);
+        state.outage |= fails && (number / 64).is_multiple_of(8);
+        match number % 3 {
+            _ if !fails && !state.outage => Fate::Done,
+            0 => Fate::Refused,
+            1 => Fate::AnswerLost,
+            _ => Fate::Late,
+        }
+    }
+
+    /// Some of the writes that are still on their way.
+    fn arriving(&self) -> Vec<(Path, PutPayload, PutOptions)> {
+        let state = &mut *self.state();
+        let State { late, random, outage, .. } = state;
+        late.extract_if(.., |_| !*outage && random.next_u64() >> 8 & 3 == 0).collect()
+    }
+
+    async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
+        let put = self.store.put_opts(path, payload, options).await?;
+        let mut state = self.state();
+        let hours = state.hours;
+        state.written.insert(path.clone(), hours);
+        Ok(put)
+    }
+}
+
+impl fmt::Display for Unreliable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unreliable")
+    }
+}
+
+fn no_answer(path: &Path) -> object_store::Error {
+    object_store::Error::Generic { store: "test", source: format!("no answer for {path}").into() }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Unreliable {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
+        for (path, payload, options) in self.arriving() {
+            self.put(&path, payload, options).await.ok();
+        }
+        match self.fate() {
+            Fate::Done => return self.put(path, payload, options).await,
+            Fate::Refused => {}
+            Fate::AnswerLost => drop(self.put(path, payload, options).await),
+            Fate::Late => self.state().late.push((path.clone(), payload, options)),
+        }
+        Err(no_answer(path))
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, of: PutMultipartOptions) -> StoreResult<Box<dyn MultipartUpload>> {
+        self.store.put_multipart_opts(path, of).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        self.state().reads += 1;
+        if self.fate() != Fate::Done {
+            return Err(no_answer(path));
+        }
+        self.store.get_opts(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, StoreResult<Path>>) -> BoxStream<'static, StoreResult<Path>> {
+        self.store.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+        let written = self.state().written.clone();
+        let dated = move |object: StoreResult<ObjectMeta>| {
+            let mut object = object?;
+            if let Some(hours) = written.get(&object.location) {
+                object.last_modified = (UNIX_EPOCH + Duration::from_secs(hours * 3600)).into();
+            }
+            Ok(object)
+        };
+        self.store.list(prefix).map(dated).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> StoreResult<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+}
+
+/// A database in memory with one table.
+struct Machine {
+    io: Io,
+    storage: Arc<MemoryStorage>,
+    db: Option<Database>,
+    next: i64,
+    /// The rows of each sequence at which something was on disk.
+    rows: BTreeMap<u64, Vec<(i64, i64)>>,
+    now: Vec<(i64, i64)>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let storage = MemoryStorage::new();
+        let io = Io::memory(Arc::clone(&storage));
+        let db = Database::open_with(io.clone(), Settings::default()).unwrap();
+        let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+        db.create_table(&table.field("v", ColumnType::Int64)).unwrap();
+        Self { io, storage, db: Some(db), next: 0, rows: BTreeMap::new(), now: Vec::new() }
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().unwrap()
+    }
+
+    fn write(&mut self, count: i64) {
+        let mut rows = Rows::new(self.db().view().table("t").unwrap().schema());
+        for at in self.next..self.next + count {
+            rows.push(&[Value::Int(at % 3), Value::Int(at), Value::Int(at * 7)]).unwrap();
+            self.now.push((at % 3, at));
+        }
+        self.next += count;
+        self.db().commit(Batch::new().with_rows(rows)).unwrap();
+    }
+
+    fn flush(&mut self) {
+        self.db().flush().unwrap();
+        let mut rows = self.now.clone();
+        rows.sort_unstable();
+        let sequence = self.db().checkpoint().state().flushed_sequence.0;
+        self.rows.insert(sequence, rows);
+    }
+
+    /// Loses the power, and starts again.
+    fn crash(&mut self) {
+        let after = self.storage.crash();
+        self.db = None;
+        self.io = Io::memory(Arc::clone(&after));
+        self.storage = after;
+        self.db = Some(Database::open_with(self.io.clone(), Settings::default()).unwrap());
+    }
+}
+
+fn rows_of(view: &View) -> Vec<(i64, i64)> {
+    let mut rows = Vec::new();
+    for batch in view.table("t").unwrap().scan(&ScanRequest::all()).unwrap() {
+        let batch = batch.unwrap();
+        let (ids, times) = (ints(batch.column(0)), ints(batch.column(1)));
+        rows.extend(ids.into_iter().zip(times));
+    }
+    rows
+}
+
+/// The numbers of a column, whatever its type is.
+fn ints(column: &arrow::array::ArrayRef) -> Vec<i64> {
+    let numbers = arrow::compute::cast(column, &arrow::datatypes::DataType::Int64).unwrap();
+    arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(&numbers).values().to_vec()
+}
+
+/// The rows of a shipped moment, restored, and read where they are.
+fn shipped_rows(bucket: &Bucket, moment: &Moment) -> (u64, Vec<(i64, i64)>) {
+    let shipped = ShippedDatabase::open(bucket.clone(), moment).unwrap();
+    let to = Io::memory(MemoryStorage::new());
+    let (report, _) = shipped.restore(&to, |_, _| ()).unwrap();
+    let restored = rows_of(&Database::open_with(to, Settings::default()).unwrap().view());
+    let read = rows_of(&Reader::open(shipped.io(), Settings::default()).unwrap().view());
+    assert_eq!(restored, read);
+    (report.sequence, read)
+}
+
+#[test]
+fn only_what_is_new_is_sent_and_every_manifest_is_restored() {
+    let (_, bucket) = Unreliable::new(0);
+    let mut machine = Machine::new();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    machine.write(100);
+    machine.flush();
+    let first = shipper.ship(machine.db(), |_, _| ()).unwrap();
+    assert!(first.is_new && first.number == 1 && first.sent_bytes == first.bytes && first.bytes > 0);
+    let again = shipper.ship(machine.db(), |_, _| ()).unwrap();
+    assert_eq!((again.is_new, again.number, again.sent_bytes), (false, 1, 0));
+    machine.write(10);
+    machine.flush();
+    // Another process goes on.
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    let second = shipper.ship(machine.db(), |_, _| ()).unwrap();
+    assert!(second.number == 2 && second.sent_bytes < second.bytes, "{second:?}");
+    for number in 1..=2 {
+        let (sequence, rows) = shipped_rows(&bucket, &Moment::Number(number));
+        assert_eq!(rows, machine.rows[&sequence]);
+    }
+    assert!(ShippedDatabase::open(bucket.clone(), &Moment::Number(3)).is_err());
+    let newest = ShippedDatabase::open(bucket, &Moment::Newest).unwrap();
+    let error = newest.create("x").err().unwrap().to_string();
+    assert!(error.contains("can only be read"), "{error}");
+}
+
+#[test]
+fn a_reader_follows_what_is_shipped() {
+    let (store, bucket) = Unreliable::new(0);
+    let mut machine = Machine::new();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    machine.write(30);
+    machine.flush();
+    shipper.ship(machine.db(), |_, _| ()).unwrap();
+    let reader =
+        Reader::open(ShippedDatabase::open(bucket, &Moment::Newest).unwrap().io(), Settings::default()).unwrap();
+    let before = reader.view();
+    machine.write(30);
+    machine.db().compact().unwrap();
+    shipper.ship(machine.db(), |_, _| ()).unwrap();
+    assert_eq!(rows_of(&reader.view()).len(), 30);
+    reader.refresh().unwrap();
+    assert_eq!(rows_of(&reader.view()).len(), 60);
+    assert_eq!(rows_of(&before).len(), 30);
+    // What was read is in the cache.
+    let reads = store.state().reads;
+    assert_eq!(rows_of(&reader.view()).len(), 60);
+    assert_eq!(store.state().reads, reads);
+}
+
+/// Whatever the store and the machine do, each manifest is a moment of the database.
+fn survives(seed: u64) {
+    let (store, bucket) = Unreliable::new(seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(!seed);
+    let mut machine = Machine::new();
+    machine.flush();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    store.state().failing = 3;
+    let mut shipped = 0;
+    for _ in 0..60 {
+        store.state().outage = false;
+        match random.next_u64() % 8 {
+            0..=2 => machine.write(1 + (random.next_u64() % 20) as i64),
+            3 => machine.flush(),
+            4 => {
+                machine.db().compact().unwrap();
+                machine.flush();
+            }
+            5 if random.next_u64().is_multiple_of(3) => {
+                machine.crash();
+                machine.flush();
+                shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+            }
+            _ => match shipper.ship(machine.db(), |_, _| ()) {
+                Ok(shipment) => {
+                    assert!(shipment.number >= shipped);
+                    shipped = shipment.number;
+                }
+                Err(error) => assert_eq!(error.code(), Code::Busy, "{error}"),
+            },
+        }
+    }
+    {
+        let mut state = store.state();
+        (state.failing, state.outage) = (0, false);
+    }
+    machine.flush();
+    let last = shipper.ship(machine.db(), |_, _| ()).unwrap();
+    let (_, rows) = shipped_rows(&bucket, &Moment::Newest);
+    let mut wanted = machine.now.clone();
+    wanted.sort_unstable();
+    assert_eq!(rows, wanted);
+    for number in 1..=last.number {
+        let (sequence, rows) = shipped_rows(&bucket, &Moment::Number(number));
+        assert_eq!(rows, machine.rows[&sequence], "manifest {number}");
+    }
+}
+
+#[test]
+fn a_failing_store_and_crashes_leave_only_true_manifests() {
+    // FLEETDB_SEED repeats one seed.
+    let one = std::env::var("FLEETDB_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seeds = one.map_or(0..200, |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        println!("FLEETDB_SEED={seed}");
+        survives(seed);
+    }
+}
+
+#[test]
+fn only_one_copy_ships() {
+    let (_, bucket) = Unreliable::new(0);
+    let mut machine = Machine::new();
+    machine.write(10);
+    machine.flush();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    shipper.ship(machine.db(), |_, _| ()).unwrap();
+    let copy = Io::memory(MemoryStorage::new());
+    ShippedDatabase::open(bucket.clone(), &Moment::Newest).unwrap().restore(&copy, |_, _| ()).unwrap();
+    // The copy ships first; then the original may not, in this process or a later one.
+    let restored = Database::open_with(copy.clone(), Settings::default()).unwrap();
+    restored.container("t", &[Value::Int(9)]).unwrap().append(1, &[("v", Value::Int(1))]).unwrap();
+    restored.flush().unwrap();
+    assert_eq!(Shipper::new(bucket.clone(), copy).unwrap().ship(&restored, |_, _| ()).unwrap().number, 2);
+    machine.write(10);
+    machine.flush();
+    let again = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    for mut shipper in [shipper, again] {
+        let error = shipper.ship(machine.db(), |_, _| ()).unwrap_err();
+        assert!(error.to_string().contains("manifest 2, which this directory has not written"), "{error}");
+        assert!(error.hint().unwrap().contains("choose another prefix"));
+    }
+    let mut stranger = Machine::new();
+    stranger.write(1);
+    stranger.flush();
+    // Databases in memory have the same random numbers, so the id is that of the first.
+    let error = Shipper::new(bucket.clone(), stranger.io.clone()).unwrap().ship(stranger.db(), |_, _| ()).unwrap_err();
+    assert_eq!(error.code(), Code::Invalid);
+    // A copy that no bucket knows of, made without it, may not ship there.
+    let (from, to) = (Io::memory(MemoryStorage::new()), Io::memory(MemoryStorage::new()));
+    restored.backup(&from, |_, _| ()).unwrap();
+    restore(&from, &to, |_, _| ()).unwrap();
+    let copied = Database::open_with(to.clone(), Settings::default()).unwrap();
+    let error = Shipper::new(bucket, to).unwrap().ship(&copied, |_, _| ()).unwrap_err();
+    assert!(error.to_string().contains("which this directory has not written"), "{error}");
+}
+
+#[test]
+fn what_no_manifest_of_the_last_day_and_no_pin_lists_is_removed() {
+    let (store, bucket) = Unreliable::new(0);
+    let mut machine = Machine::new();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    for hours in [0, 10, 20, 40, 50] {
+        store.state().hours = hours;
+        machine.write(10);
+        machine.db().compact().unwrap();
+        machine.flush();
+        shipper.ship(machine.db(), |_, _| ()).unwrap();
+        if hours == 0 {
+            pin(&bucket, "before-upgrade", 1).unwrap();
+        }
+    }
+    let segments = |bucket: &Bucket| {
+        let requests = Requests::new(bucket.clone()).unwrap();
+        requests.wait(|bucket| async move { bucket.within(SEGMENTS).list().await }).unwrap().len()
+    };
+    let before = segments(&bucket);
+    let garbage = collect_garbage(&bucket, HISTORY).unwrap();
+    // Manifest 3 is what the database was a day before manifest 5.
+    let left: Vec<u64> = manifests(&bucket).unwrap().iter().map(|entry| entry.number).collect();
+    assert_eq!((garbage.manifests, left), (1, vec![1, 3, 4, 5]));
+    assert!(garbage.segments > 0 && garbage.bytes > 0);
+    assert_eq!(segments(&bucket), before - garbage.segments);
+    for number in [1, 3, 4, 5] {
+        let (sequence, rows) = shipped_rows(&bucket, &Moment::Number(number));
+        assert_eq!(rows, machine.rows[&sequence], "manifest {number}");
+    }
+    assert_eq!(shipped_rows(&bucket, &Moment::Pin("before-upgrade".to_owned())).1.len(), 10);
+    assert_eq!(collect_garbage(&bucket, HISTORY).unwrap(), Garbage::default());
+    unpin(&bucket, "before-upgrade").unwrap();
+    assert_eq!(collect_garbage(&bucket, HISTORY).unwrap().manifests, 1);
+    assert!(pin(&bucket, "late", 1).unwrap_err().to_string().contains("no manifest 1"));
+    for name in ["", "a/b", ".", "a b"] {
+        assert!(pin(&bucket, name, 5).unwrap_err().to_string().contains("cannot be the name of a pin"), "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_segment_is_not_shipped() {
+    let (_, bucket) = Unreliable::new(0);
+    let data = tempfile::tempdir().unwrap();
+    let io = Io::files(data.path());
+    let db = Database::open_with(io.clone(), Settings::default()).unwrap();
+    db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    db.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
+    db.flush().unwrap();
+    let name = fleetdb_engine::inspect::segment_file(db.checkpoint().state().segments.values().next().unwrap());
+    let mut bytes = std::fs::read(data.path().join(&name)).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(data.path().join(&name), bytes).unwrap();
+    let error = Shipper::new(bucket.clone(), io).unwrap().ship(&db, |_, _| ()).unwrap_err();
+    assert!(error.code() == Code::Damaged && error.to_string().contains(&name), "{error}");
+    assert!(ShippedDatabase::open(bucket, &Moment::Newest).is_err());
+}

@@ -1,0 +1,294 @@
+//! A shipped database as a directory that can only be read.
+
+use super::ship::remember;
+use super::{
+    MANIFEST_SUFFIX, MANIFESTS, ManifestEntry, PINS, manifest_name, manifest_number, newest_after, pinned,
+    read_manifest, segment_name, state_of,
+};
+use crate::bucket::Bucket;
+use crate::requests::Requests;
+use bytes::Bytes;
+use fleetdb_engine::backup::{BackupReport, restore};
+use fleetdb_engine::inspect::{CheckReport, segment_file};
+use fleetdb_engine::io::{Io, ReadFile, Storage, WriteFile};
+use fleetdb_engine::{Code, Error, Result};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that are read at once from the end of a file, where the footer is.
+const FOOTER_BYTES: u64 = 64 << 10;
+/// Bytes that are read at once from a file that is read in order.
+const IN_ORDER_BYTES: u64 = 4 << 20;
+/// The largest number of pieces that are kept for the next reads.
+const KEPT_PIECES: usize = 4;
+
+/// Which manifest is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The newest; a reader that refreshes reads the one that is newest then.
+    Newest,
+    /// The one with this number.
+    Number(u64),
+    /// The one that this pin keeps.
+    Pin(String),
+}
+
+/// A shipped database. It is a [`Storage`] that can only be read.
+#[derive(Clone)]
+pub struct ShippedDatabase(Arc<Inner>);
+
+struct Inner {
+    requests: Requests,
+    follows: bool,
+    seen: Mutex<Seen>,
+    pieces: Mutex<Pieces>,
+}
+
+/// The manifest that was read last.
+#[derive(Default)]
+struct Seen {
+    number: u64,
+    manifest: Bytes,
+    /// The objects of the segments and their lengths, by the name of the file. Those of earlier manifests
+    /// are kept: a view may read them still.
+    segments: HashMap<String, (String, u64)>,
+}
+
+/// What was read ahead.
+#[derive(Default)]
+struct Pieces {
+    kept: VecDeque<(String, u64, Bytes)>,
+    /// The file of the last read, and where it ended.
+    last: (String, u64),
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ShippedDatabase {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if there is no such manifest or pin;
+    /// [`Code::Busy`] if the store does not answer.
+    pub fn open(bucket: Bucket, moment: &Moment) -> Result<Self> {
+        let requests = Requests::new(bucket)?;
+        let number = match moment {
+            Moment::Newest => newest_after(&requests, 0)?.ok_or_else(|| {
+                Error::new(Code::Invalid, format!("{} contains no shipped database", requests.url()))
+                    .with_hint("'fleetdb backup' ships one.")
+            })?,
+            Moment::Number(number) => *number,
+            Moment::Pin(name) => pinned(&requests, name)?,
+        };
+        let follows = *moment == Moment::Newest;
+        let inner = Inner { requests, follows, seen: Mutex::default(), pieces: Mutex::default() };
+        inner.see(number)?;
+        Ok(Self(Arc::new(inner)))
+    }
+
+    /// The number of the manifest that was read last.
+    pub fn number(&self) -> u64 {
+        lock(&self.0.seen).number
+    }
+
+    /// Where the bucket is.
+    pub fn url(&self) -> &str {
+        self.0.requests.url()
+    }
+
+    /// The machine on which a [`Reader`](fleetdb_engine::Reader) reads it.
+    pub fn io(&self) -> Io {
+        Io { storage: Arc::new(self.clone()), ..Io::files("") }
+    }
+
+    /// Copies it to an empty directory and verifies the copy. The copy may then go on shipping to the
+    /// same bucket, unless the bucket has a newer manifest; the database that shipped there may not.
+    ///
+    /// # Errors
+    /// As [`restore`], or the store does not answer.
+    pub fn restore(&self, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
+        // The bucket may have a newer manifest when the copy is done.
+        let (number, manifest) = {
+            let seen = lock(&self.0.seen);
+            (seen.number, seen.manifest.clone())
+        };
+        let of_now = Inner {
+            requests: self.0.requests.clone(),
+            follows: false,
+            seen: Mutex::default(),
+            pieces: Mutex::default(),
+        };
+        of_now.take(number, manifest.clone())?;
+        let from = Self(Arc::new(of_now));
+        let restored = restore(&from.io(), to, progress)?;
+        remember(to, self.url(), number, &manifest)?;
+        Ok(restored)
+    }
+}
+
+impl Inner {
+    fn see(&self, number: u64) -> Result<()> {
+        let read = read_manifest(&self.requests, number)?;
+        let bytes = read.ok_or_else(|| Error::invalid(format!("{} has no manifest {number}", self.requests.url())))?;
+        self.take(number, bytes)
+    }
+
+    fn take(&self, number: u64, manifest: Bytes) -> Result<()> {
+        let state = state_of(&self.requests, number, &manifest)?;
+        let mut seen = lock(&self.seen);
+        let named = state.segments.values().map(|entry| (segment_file(entry), (segment_name(entry), entry.bytes)));
+        seen.segments.extend(named);
+        (seen.number, seen.manifest) = (number, manifest);
+        Ok(())
+    }
+
+    /// Reads a range of an object, and more of it if the next reads will need it.
+    fn read(&self, object: &str, len_bytes: u64, start: u64, end: u64) -> Result<Bytes> {
+        let (from, to) = {
+            let mut pieces = lock(&self.pieces);
+            let is_next = pieces.last == (object.to_owned(), start);
+            pieces.last = (object.to_owned(), end);
+            let holds = |(name, at, bytes): &&(String, u64, Bytes)| {
+                name == object && *at <= start && end <= at + bytes.len() as u64
+            };
+            if let Some((_, at, bytes)) = pieces.kept.iter().find(holds) {
+                return Ok(bytes.slice((start - at) as usize..(end - at) as usize));
+            }
+            match () {
+                // The last bytes are the length of the footer.
+                () if end == len_bytes => (start.min(len_bytes.saturating_sub(FOOTER_BYTES)), end),
+                () if is_next => (start, end.max(len_bytes.min(start + IN_ORDER_BYTES))),
+                () => (start, end),
+            }
+        };
+        let name = object.to_owned();
+        let bytes = self.requests.wait(|bucket| async move { bucket.read_range(&name, from..to).await })?;
+        if bytes.len() as u64 != to - from {
+            return Err(Error::damaged(format!("{}/{object} is shorter than its manifest says", self.requests.url())));
+        }
+        if (from, to) != (start, end) {
+            let mut pieces = lock(&self.pieces);
+            pieces.kept.push_back((object.to_owned(), from, bytes.clone()));
+            if pieces.kept.len() > KEPT_PIECES {
+                pieces.kept.pop_front();
+            }
+        }
+        Ok(bytes.slice((start - from) as usize..(end - from) as usize))
+    }
+}
+
+/// A file whose bytes are an object, or some that were read already.
+struct ShippedFile {
+    inner: Arc<Inner>,
+    object: String,
+    len_bytes: u64,
+    whole: Option<Bytes>,
+}
+
+impl ReadFile for ShippedFile {
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let end = offset.checked_add(len as u64).filter(|end| *end <= self.len_bytes).ok_or_else(|| {
+            let url = self.inner.requests.url();
+            Error::damaged(format!("{url}/{} has {} bytes, fewer than wanted", self.object, self.len_bytes))
+        })?;
+        match &self.whole {
+            Some(bytes) => Ok(bytes.slice(offset as usize..end as usize)),
+            None if len == 0 => Ok(Bytes::new()),
+            None => self.inner.read(&self.object, self.len_bytes, offset, end),
+        }
+    }
+}
+
+impl Storage for ShippedDatabase {
+    fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
+        let seen = lock(&self.0.seen);
+        let inner = Arc::clone(&self.0);
+        if name == manifest_name(seen.number) {
+            let (len_bytes, whole) = (seen.manifest.len() as u64, Some(seen.manifest.clone()));
+            return Ok(Arc::new(ShippedFile { inner, object: name.to_owned(), len_bytes, whole }));
+        }
+        let Some((object, len_bytes)) = seen.segments.get(name) else {
+            return Err(Error::invalid(format!("{}: there is no file {name}", self.url())));
+        };
+        Ok(Arc::new(ShippedFile { inner, object: object.clone(), len_bytes: *len_bytes, whole: None }))
+    }
+
+    fn list(&self, directory: &str) -> Result<Vec<String>> {
+        if directory != MANIFESTS {
+            return Ok(Vec::new());
+        }
+        let number = self.number();
+        if self.0.follows
+            && let Some(newer) = newest_after(&self.0.requests, number)?
+        {
+            self.0.see(newer)?;
+        }
+        Ok(vec![format!("{:016}{MANIFEST_SUFFIX}", self.number())])
+    }
+
+    fn describe(&self) -> String {
+        format!("{} (manifest {})", self.url(), self.number())
+    }
+
+    fn create(&self, _name: &str) -> Result<Box<dyn WriteFile>> {
+        Err(self.read_only())
+    }
+
+    fn append(&self, _name: &str, _len_bytes: u64) -> Result<Box<dyn WriteFile>> {
+        Err(self.read_only())
+    }
+
+    fn create_directory(&self, _directory: &str) -> Result<()> {
+        Err(self.read_only())
+    }
+
+    fn sync_directory(&self, _directory: &str) -> Result<()> {
+        Err(self.read_only())
+    }
+
+    fn rename(&self, _from: &str, _to: &str) -> Result<()> {
+        Err(self.read_only())
+    }
+
+    fn remove(&self, _name: &str) -> Result<()> {
+        Err(self.read_only())
+    }
+
+    fn lock(&self) -> Result<Box<dyn Send + Sync>> {
+        Err(self.read_only())
+    }
+}
+
+impl ShippedDatabase {
+    fn read_only(&self) -> Error {
+        Error::invalid(format!("{} is a shipped database and can only be read", self.url()))
+    }
+}
+
+/// The manifests in a bucket, oldest first.
+///
+/// # Errors
+/// The store does not answer, or a pin is damaged.
+pub fn manifests(bucket: &Bucket) -> Result<Vec<ManifestEntry>> {
+    manifests_of(&Requests::new(bucket.clone())?)
+}
+
+pub(super) fn manifests_of(requests: &Requests) -> Result<Vec<ManifestEntry>> {
+    let names = requests.wait(|bucket| async move { bucket.within(PINS).list().await })?;
+    let mut pins: HashMap<u64, Vec<String>> = HashMap::new();
+    for name in names {
+        pins.entry(pinned(requests, &name)?).or_default().push(name);
+    }
+    let objects = requests.wait(|bucket| async move { bucket.within(MANIFESTS).objects().await })?;
+    let entry = |object: crate::bucket::Listed| {
+        let number = manifest_number(&format!("{MANIFESTS}/{}", object.name))?;
+        Some(ManifestEntry { number, written: object.written, pins: pins.remove(&number).unwrap_or_default() })
+    };
+    Ok(objects.into_iter().filter_map(entry).collect())
+}
