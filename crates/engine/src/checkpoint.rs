@@ -2,8 +2,8 @@
 
 use crate::db::Database;
 use crate::error::Result;
-use crate::inspect::{SegmentEntry, State};
 use crate::io::{ReadFile, Storage};
+use crate::manifest::{SegmentEntry, State};
 use crate::segment::file_name;
 use crate::state::Shared;
 use std::sync::Arc;

@@ -3,7 +3,8 @@ use crate::bucket::Bucket;
 use fleetdb_engine::backup::restore;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
-    Batch, ColumnType, Database, Reader, Rows, ScanRequest, Settings, TableDefinition, Unit, Value, View,
+    Batch, ColumnType, Database, KeyCondition, KeyPredicate, Reader, Rows, ScanRequest, Settings, TableDefinition,
+    Unit, Value, View,
 };
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -445,4 +446,42 @@ fn a_damaged_segment_is_not_shipped() {
     let error = Shipper::new(bucket.clone(), io).unwrap().ship(&db, |_, _| ()).unwrap_err();
     assert!(error.code() == Code::Damaged && error.to_string().contains(&name), "{error}");
     assert!(ShippedDatabase::open(bucket, &Moment::Newest).is_err());
+}
+
+#[test]
+fn a_month_of_a_container_takes_four_requests_and_then_none() {
+    let (store, bucket) = Unreliable::new(0);
+    let machine = Machine::new();
+    let wide = TableDefinition::new("wide").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let wide = (0..4).fold(wide, |wide, n| wide.field(&format!("v{n}"), ColumnType::Int64));
+    let schema = machine.db().create_table(&wide).unwrap();
+    const DAY: i64 = 86_400;
+    for day in 0..90 {
+        let mut rows = Rows::new(&schema);
+        for (id, minute) in (0..10).flat_map(|id| (0..1_440).map(move |minute| (id, minute))) {
+            let at = day * DAY + minute * 60;
+            let noise = |n: i64| Value::Int((at * 7919 + id * n) % 1_000_003);
+            rows.push(&[Value::Int(id), Value::Int(at), noise(1), noise(2), noise(3), noise(4)]).unwrap();
+        }
+        machine.db().commit(Batch::new().with_rows(rows)).unwrap();
+    }
+    machine.db().compact().unwrap();
+    Shipper::new(bucket.clone(), machine.io.clone()).unwrap().ship(machine.db(), |_, _| ()).unwrap();
+    let shipped = ShippedDatabase::open(bucket, &Moment::Newest).unwrap();
+    let reader = Reader::open(shipped.io(), Settings::default()).unwrap();
+    let month = ScanRequest {
+        key_predicates: vec![KeyPredicate { column: 0, test: KeyCondition::In(vec![Value::Int(4)]) }],
+        from: Some(30 * DAY),
+        to: Some(60 * DAY - 1),
+        ..ScanRequest::all()
+    };
+    let requests = || {
+        let before = store.state().reads;
+        let scan = reader.view().table("wide").unwrap().scan(&month).unwrap();
+        let rows: usize = scan.map(|batch| batch.unwrap().num_rows()).sum();
+        assert_eq!(rows, 30 * 1_440);
+        store.state().reads - before
+    };
+    let (cold, warm) = (requests(), requests());
+    assert!((1..=4).contains(&cold) && warm == 0, "{cold} requests, then {warm}");
 }

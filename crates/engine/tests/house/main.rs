@@ -22,6 +22,7 @@ const ORDER: [&[&str]; 14] = [
     &["backpressure"],
     &["commit"],
     &["db"],
+    &["checkpoint"],
     &[
         "alter",
         "update",
