@@ -15,6 +15,9 @@ pub struct Args {
     check_config: bool,
     #[command(flatten)]
     options: Options,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    ship: crate::shipped::Ship,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -26,11 +29,20 @@ pub fn run(args: Args) -> Result<()> {
             print_line!("{name:<10} {address}");
         }
         print_line!("{:<10} {}", "data", config.data.display());
+        #[cfg(feature = "cluster")]
+        args.ship.check()?;
         print_line!("the configuration is valid");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;
+    #[cfg(feature = "cluster")]
+    let data = config.data.clone();
     let server = Server::start(config)?;
+    #[cfg(feature = "cluster")]
+    let shipping = args.ship.start(&server, &data)?;
     server.wait()?;
+    // The server closes the database only if nobody else has it.
+    #[cfg(feature = "cluster")]
+    drop(shipping);
     server.stop()
 }

@@ -1,4 +1,4 @@
-//! Databases in a bucket: backed up to it, restored and read from it.
+//! Databases in a bucket: backed up and shipped to it, restored and read from it.
 
 use crate::backup::show_restored;
 use crate::progress::{bar, counted, thousands};
@@ -6,10 +6,44 @@ use crate::stdout::print_line;
 use crate::{close, is_bucket, open};
 use chrono::{DateTime, SecondsFormat, Utc};
 use fleetdb_cluster::bucket::Bucket;
-use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper};
+use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper, ShippingThread};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Database, Result};
+use fleetdb_server::Server;
 use std::path::Path;
+use std::time::Duration;
+
+/// Where a served database is shipped. These options cannot stand in the configuration file.
+#[derive(clap::Args)]
+pub struct Ship {
+    /// Bucket to which the database is shipped while it is served, s3://BUCKET/PREFIX [default: none]
+    #[arg(long, env = "FLEETDB_SHIP", value_name = "URL")]
+    ship: Option<String>,
+    /// Time between two shipments in milliseconds
+    #[arg(long, env = "FLEETDB_SHIP_INTERVAL_MS", default_value_t = 60_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(100..=86_400_000))]
+    ship_interval_ms: u64,
+}
+
+impl Ship {
+    /// Checks the URL, and shows it.
+    pub fn check(&self) -> Result<()> {
+        if let Some(url) = &self.ship {
+            print_line!("{:<10} {}", "ship", Bucket::open(url)?.url());
+        }
+        Ok(())
+    }
+
+    /// Starts to ship, if that is wanted. What it gives must be dropped before the server is stopped,
+    /// which closes the database only if nobody else has it.
+    pub fn start(&self, server: &Server, data: &Path) -> Result<Option<ShippingThread>> {
+        let start = |url: &String| {
+            let interval = Duration::from_millis(self.ship_interval_ms);
+            ShippingThread::start(server.database(), Bucket::open(url)?, Io::files(data), interval)
+        };
+        self.ship.as_ref().map(start).transpose()
+    }
+}
 
 /// The URL that a place is, if it is the URL of a bucket.
 pub fn url(place: &Path) -> Option<&str> {

@@ -30,8 +30,11 @@ impl Drop for Store {
 impl Store {
     /// Starts a store with an empty bucket; `None`, with a message, if it is not installed.
     fn start(name: &str, data: &Path) -> Option<Self> {
-        const LIMIT: Duration = Duration::from_secs(60);
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start_at(free_port(), name, data)
+    }
+
+    /// Starts a store on a port, with what its directory holds.
+    fn start_at(port: u16, name: &str, data: &Path) -> Option<Self> {
         let address = format!("127.0.0.1:{port}");
         std::fs::create_dir_all(data.join(BUCKET)).unwrap();
         let mut command = match name {
@@ -88,12 +91,24 @@ impl Store {
     }
 }
 
-/// Sends a PUT without a body, and returns the head of the answer.
+/// How long to wait for another program.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Sends a PUT without a body, and returns the answer.
 fn put(address: &str, path: &str) -> String {
+    request(address, "PUT", &format!("/{path}"), "")
+}
+
+/// Sends a request, and returns the answer with its head.
+fn request(address: &str, method: &str, path: &str, body: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("PUT /{path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
+    let head = format!("Host: {address}\r\nContent-Length: {}\r\nConnection: close", body.len());
+    stream.write_all(format!("{method} {path} HTTP/1.1\r\n{head}\r\n\r\n{body}").as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -283,4 +298,93 @@ fn what_a_bucket_cannot_do_is_a_clear_error() {
     let other = other.to_str().unwrap();
     assert!(fleetdb(&["sql", "--data", other, "--create", "-c", table]).status().unwrap().success());
     fails(&["backup", "--data", other, &url], "contains another database: choose another prefix");
+}
+
+/// A server that ships. It ends with the test.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+impl Server {
+    fn start(data: &str, url: &str, endpoint: &str) -> Self {
+        let address = format!("127.0.0.1:{}", free_port());
+        let options = ["--http", &address, "--postgres", "off", "--ship", url, "--ship-interval-ms", "100"];
+        let mut command = fleetdb(&[&["serve", "--data", data], &options[..]].concat());
+        command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
+        let process = command.stderr(Stdio::null()).spawn().unwrap();
+        let mut server = Self { process, address };
+        let begun = Instant::now();
+        while TcpStream::connect(&server.address).is_err() {
+            assert!(server.process.try_wait().unwrap().is_none() && begun.elapsed() < LIMIT, "no server");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// Writes a row to each of 50 containers.
+    fn write(&self, second: u64) {
+        let lines: String = (0..50).map(|meter| format!("readings,meter=m{meter} kwh={second} {second}\n")).collect();
+        let answer = request(&self.address, "POST", "/write?precision=s", &lines);
+        assert!(answer.contains(" 204 "), "{answer}");
+    }
+
+    /// Waits until the metrics contain these lines.
+    fn wait_for(&self, lines: &[&str]) {
+        let begun = Instant::now();
+        loop {
+            let metrics = request(&self.address, "GET", "/metrics", "");
+            if lines.iter().all(|line| metrics.lines().any(|have| have == *line)) {
+                return;
+            }
+            assert!(begun.elapsed() < LIMIT, "{lines:?} are not all in {metrics}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn a_served_database_is_shipped_through_outages_and_kills() {
+    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let port = free_port();
+    let Some(store) = Store::start_at(port, "versitygw", stored.path()) else { return };
+    let (url, endpoint) = (format!("s3://{BUCKET}/vehicles/7"), store.endpoint.clone());
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let all_is_there = ["fleetdb_ship_failing 0", "fleetdb_ship_lag_batches 0"];
+    let server = Server::start(&data, &url, &endpoint);
+    server.write(1);
+    server.wait_for(&all_is_there);
+    // The store goes away, and the server takes writes on.
+    drop(store);
+    server.write(2);
+    server.wait_for(&["fleetdb_ship_failing 1"]);
+    // The server is killed, and starts without a store.
+    drop(server);
+    let server = Server::start(&data, &url, &endpoint);
+    server.write(3);
+    server.wait_for(&["fleetdb_ship_failing 1"]);
+    let status = request(
+        &server.address,
+        "POST",
+        "/api/v1/sql",
+        "SELECT value FROM system.status WHERE name = 'shipping error'",
+    );
+    assert!(status.contains("could not"), "{status}");
+    let store = Store::start_at(port, "versitygw", stored.path()).unwrap();
+    server.wait_for(&all_is_there);
+    server.write(4);
+    server.wait_for(&all_is_there);
+    let count = ["sql", "--data", &url, "--format", "csv", "-c", "SELECT count(*), sum(kwh) FROM readings"];
+    let output = store.run(fleetdb(&count));
+    assert!(said(&output).contains("200,500"), "{}", said(&output));
+    let restored = folder.path().join("restored").to_str().unwrap().to_owned();
+    let output = store.run(fleetdb(&["restore", &url, "--data", &restored]));
+    assert!(said(&output).contains("200 rows") && said(&output).contains("check passed"), "{}", said(&output));
 }

@@ -4,6 +4,7 @@
 //! The client never repeats a request by itself. A write whose answer was lost may have been done, and
 //! only its caller knows what to do then ([`Bucket::claim`]).
 
+use crate::background::Background;
 use bytes::Bytes;
 use fleetdb_engine::{Code, Error, Result};
 use futures::{StreamExt, TryStreamExt};
@@ -37,6 +38,7 @@ pub struct Bucket {
     url: String,
     /// The directory, if it is one. It cannot replace an object by its version, so it is locked meanwhile.
     directory: Option<PathBuf>,
+    background: Arc<Background>,
 }
 
 /// The version of an object, by which it is replaced only if it is unchanged.
@@ -167,7 +169,8 @@ impl Bucket {
         directory: Option<PathBuf>,
     ) -> Result<Self> {
         let prefix = Path::parse(prefix).map_err(|e| Error::invalid(format!("{url}: {e}")))?;
-        Ok(Self { store, prefix, url: url.trim_end_matches('/').to_owned(), directory })
+        let (url, background) = (url.trim_end_matches('/').to_owned(), Arc::default());
+        Ok(Self { store, prefix, url, directory, background })
     }
 
     /// Checks that there is such a bucket and that its objects may be listed. Other requests take a bucket
@@ -183,6 +186,11 @@ impl Bucket {
             Err(error) => Err(Error::invalid(format!("could not list {}: {}", self.url, in_short(&error)))
                 .with_hint("Does the bucket exist, and may the key list its objects?")),
         }
+    }
+
+    /// The thread for those who wait for answers.
+    pub(crate) fn background(&self) -> &Background {
+        &self.background
     }
 
     /// The URL by which it was opened, with the prefix that [`within`](Self::within) added.
@@ -222,14 +230,6 @@ impl Bucket {
             Some((_, now)) if now == *version => self.put(name, bytes, PutMode::Overwrite).await,
             _ => Ok(Outcome::Refused),
         }
-    }
-
-    /// Writes an object, whether or not it exists.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create).
-    pub async fn write(&self, name: &str, bytes: Bytes) -> Result<()> {
-        self.put(name, bytes, PutMode::Overwrite).await.map(|_| ())
     }
 
     /// Begins to write a large object in parts.

@@ -6,6 +6,7 @@
 //! 2. [`check`] tries whether a store keeps these promises, and how long a write takes.
 //! 3. [`shipped`]: the segments and manifests of a database in a bucket, for backups and readers.
 
+mod background;
 pub mod bucket;
 pub mod check;
 mod requests;

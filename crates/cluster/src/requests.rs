@@ -2,40 +2,48 @@
 
 use crate::bucket::Bucket;
 use fleetdb_engine::{Error, Result};
+use futures::future::{Either, select};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 /// A bucket whose requests run on a thread of their own, so that they may be waited for from any other
 /// thread, also from one that runs tasks. Cloning it is cheap.
 #[derive(Clone)]
 pub(crate) struct Requests {
     bucket: Bucket,
-    runtime: Arc<Background>,
+    runtime: Handle,
+    stopped: Arc<watch::Sender<bool>>,
 }
 
-/// A runtime that may be dropped anywhere.
-struct Background(Option<Runtime>);
+/// Ends the requests of others.
+#[derive(Clone)]
+pub(crate) struct Stop(Arc<watch::Sender<bool>>);
 
-impl Drop for Background {
-    fn drop(&mut self) {
-        // A runtime that waits for its threads must not be dropped by a task.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
+impl Stop {
+    /// Ends all requests now, and those that are made later. A write may have been done.
+    pub(crate) fn stop(&self) {
+        self.0.send_replace(true);
+    }
+
+    /// Whether they are stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        *self.0.borrow()
     }
 }
 
 impl Requests {
-    /// Starts the thread.
+    /// Starts the thread, if it does not run yet.
     pub(crate) fn new(bucket: Bucket) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("fleetdb-bucket")
-            .enable_all()
-            .build()
-            .map_err(|e| Error::io("could not start the thread for requests to the bucket", &e))?;
-        Ok(Self { bucket, runtime: Arc::new(Background(Some(runtime))) })
+        let runtime = bucket.background().handle()?;
+        Ok(Self { bucket, runtime, stopped: Arc::new(watch::Sender::new(false)) })
+    }
+
+    /// What ends the requests.
+    pub(crate) fn stop(&self) -> Stop {
+        Stop(Arc::clone(&self.stopped))
     }
 
     /// Where the bucket is.
@@ -43,7 +51,7 @@ impl Requests {
         self.bucket.url()
     }
 
-    /// Makes a request and waits for its answer.
+    /// Makes a request and waits for its answer, or until [`Stop::stop`].
     pub(crate) fn wait<T, F>(&self, request: impl FnOnce(Bucket) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -51,10 +59,16 @@ impl Requests {
     {
         let (send, receive) = sync_channel(1);
         let request = request(self.bucket.clone());
-        if let Some(runtime) = &self.runtime.0 {
+        let mut stopped = self.stopped.subscribe();
+        self.runtime.spawn(async move {
+            let stop = pin!(stopped.wait_for(|stopped| *stopped));
+            let answer = match select(pin!(request), stop).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(_) => Err(Error::closed("the requests to the bucket were stopped")),
+            };
             // Nobody gives up waiting.
-            runtime.spawn(async move { send.send(request.await).ok() });
-        }
+            send.send(answer).ok();
+        });
         receive.recv().unwrap_or_else(|_| Err(Error::bug("a request to the bucket ended without an answer")))
     }
 }

@@ -22,6 +22,7 @@ use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
 use crate::settings::{MAX_TABLES, Settings};
+use crate::shipping::{Shipping, ShippingLag};
 use crate::state::Shared;
 use crate::wal::frame;
 use crate::wal::log::Waiting;
@@ -70,6 +71,8 @@ pub struct Status {
     pub flush_error: Option<Error>,
     /// The error of the last compaction, until one succeeds.
     pub compaction_error: Option<Error>,
+    /// How far the database is shipped to another place; `None` if it is not shipped.
+    pub shipping: Option<ShippingLag>,
 }
 
 /// An open database.
@@ -346,7 +349,31 @@ impl Database {
             compacting: queue.compacting.clone(),
             flush_error: queue.flush_error.clone(),
             compaction_error: queue.compaction_error.clone(),
+            shipping: queue.shipping.as_ref().map(|shipping| shipping.lag(self.now_ns(), self.last_sequence())),
         }
+    }
+
+    /// Records how far the database is shipped; [`status`](Self::status) shows it.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, Shipping, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// assert!(db.status().shipping.is_none());
+    /// db.note_shipping(Shipping { sent_bytes: 7, ..Shipping::default() });
+    /// assert_eq!(db.status().shipping.unwrap().sent_bytes, 7);
+    /// ```
+    pub fn note_shipping(&self, shipping: Shipping) {
+        self.shared.queue.lock().shipping = Some(shipping);
+    }
+
+    /// The last batch that readers see.
+    pub fn last_sequence(&self) -> u64 {
+        self.shared.applied.load(Ordering::Acquire)
+    }
+
+    /// The time by the database's clock, in nanoseconds since 1970.
+    pub fn now_ns(&self) -> i64 {
+        self.shared.io.clock.wall_ns()
     }
 
     /// Makes everything acknowledged durable and closes the database. Dropping it does the same,

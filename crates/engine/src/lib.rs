@@ -47,6 +47,7 @@ mod scan;
 mod schema;
 mod segment;
 mod settings;
+mod shipping;
 mod state;
 mod stored_queries;
 mod update;
@@ -79,6 +80,7 @@ pub use schema::{
     Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, sql_identifier,
 };
 pub use settings::{Durability, Settings};
+pub use shipping::{Shipping, ShippingLag};
 pub use uuid::Uuid;
 pub use write::admit::MAX_KEY_BYTES;
 pub use write::batch::{Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS, Rows};

@@ -14,6 +14,7 @@ use crate::memory::Budget;
 use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
+use crate::shipping::Shipping;
 use crate::wal::log::Log;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -43,6 +44,7 @@ pub(crate) struct Queue {
     pub(crate) frozen: Vec<Frozen>,
     /// The error of the last flush, until one succeeds.
     pub(crate) flush_error: Option<Error>,
+    pub(crate) shipping: Option<Shipping>,
     /// The error of the last compaction, until one succeeds.
     pub(crate) compaction_error: Option<Error>,
     /// Whether a flush or a setting changed what is due for compaction.
@@ -74,6 +76,7 @@ impl Queue {
         Self {
             frozen,
             flush_error: None,
+            shipping: None,
             compaction_error: None,
             changed: true,
             compacting: None,

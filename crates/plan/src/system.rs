@@ -129,7 +129,7 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
     let status = store.writer()?.status();
     let error = |error: Option<fleetdb_engine::Error>| error.map(|error| error.to_string());
     let number = |number: u64| Some(number.to_string());
-    let rows = [
+    let mut rows = vec![
         ("memtables", number(status.memtable_bytes as u64), "bytes"),
         ("frozen generations", number(status.frozen_generations as u64), ""),
         ("segments", number(status.segments as u64), ""),
@@ -147,6 +147,14 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
         ("flush error", error(status.flush_error), ""),
         ("compaction error", error(status.compaction_error), ""),
     ];
+    if let Some(shipping) = status.shipping {
+        rows.extend([
+            ("not shipped for", shipping.seconds.map(|seconds| seconds.to_string()), "seconds"),
+            ("batches to ship", number(shipping.batches), ""),
+            ("shipped", number(shipping.sent_bytes), "bytes"),
+            ("shipping error", error(shipping.error), ""),
+        ]);
+    }
     batch(vec![
         ("name", text(rows.iter().map(|(name, _, _)| (*name).to_owned()))),
         ("value", Arc::new(rows.iter().map(|(_, value, _)| value.clone()).collect::<StringArray>())),

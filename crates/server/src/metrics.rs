@@ -137,8 +137,8 @@ impl Collector for Engine {
     }
 }
 
-fn gauges(status: &Status) -> [(&'static str, &'static str, u64); 9] {
-    [
+fn gauges(status: &Status) -> Vec<(&'static str, &'static str, u64)> {
+    let mut gauges = vec![
         ("memtable_bytes", "Memory of the active memtables", status.memtable_bytes as u64),
         ("frozen_memtables", "Generations of memtables that wait for their flush", status.frozen_generations as u64),
         ("segments", "Segments", status.segments as u64),
@@ -152,15 +152,26 @@ fn gauges(status: &Status) -> [(&'static str, &'static str, u64); 9] {
             "1 while flush or compaction fails",
             u64::from(status.flush_error.is_some() || status.compaction_error.is_some()),
         ),
-    ]
+    ];
+    if let Some(shipping) = &status.shipping {
+        let age = "Seconds since the time up to which everything is in the bucket";
+        gauges.extend(shipping.seconds.map(|seconds| ("ship_age_seconds", age, seconds)));
+        gauges.push(("ship_lag_batches", "Batches that are not in the bucket yet", shipping.batches));
+        gauges.push(("ship_failing", "1 while shipping fails", u64::from(shipping.error.is_some())));
+    }
+    gauges
 }
 
-fn counters(status: &Status) -> [(&'static str, &'static str, u64); 5] {
-    [
+fn counters(status: &Status) -> Vec<(&'static str, &'static str, u64)> {
+    let mut counters = vec![
         ("wal_bytes", "Bytes written to the log", status.wal_bytes_written),
         ("wal_syncs", "Fsyncs of the log", status.wal_syncs),
         ("flushed_bytes", "Bytes of the segments that flushes wrote", status.flushed_bytes),
         ("compacted_bytes", "Bytes of the segments that compactions wrote", status.compacted_bytes),
         ("compactions", "Merges done", status.compactions),
-    ]
+    ];
+    if let Some(shipping) = &status.shipping {
+        counters.push(("ship_bytes", "Bytes of segments that were sent to the bucket", shipping.sent_bytes));
+    }
+    counters
 }

@@ -15,7 +15,7 @@ use fleetdb_engine::io::Io;
 use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit, View};
 use fleetdb_query::KeptMemory;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Runtime;
@@ -333,6 +333,11 @@ impl Server {
     /// The address of an option's protocol; `None` if it is off.
     pub fn address(&self, option: &str) -> Option<SocketAddr> {
         self.addresses.iter().find(|(name, _)| *name == option).map(|(_, address)| *address)
+    }
+
+    /// The database, as long as the server has it open.
+    pub fn database(&self) -> Weak<Database> {
+        Arc::downgrade(&self.shared.db)
     }
 
     /// Waits until the process is told to stop (SIGTERM, SIGINT).

@@ -35,8 +35,12 @@ pub struct Garbage {
 /// # Errors
 /// The store does not answer. What was removed is removed.
 pub fn collect_garbage(bucket: &Bucket, history: Duration) -> Result<Garbage> {
-    let requests = Requests::new(bucket.clone())?;
-    let manifests = manifests_of(&requests)?;
+    collect(&Requests::new(bucket.clone())?, history)
+}
+
+/// See [`collect_garbage`].
+pub(super) fn collect(requests: &Requests, history: Duration) -> Result<Garbage> {
+    let manifests = manifests_of(requests)?;
     let Some(newest) = manifests.last() else { return Ok(Garbage::default()) };
     let Some(oldest_wanted) = newest.written.checked_sub(history) else { return Ok(Garbage::default()) };
     let Some(oldest) = manifests.iter().rfind(|entry| entry.written <= oldest_wanted) else {
@@ -45,8 +49,8 @@ pub fn collect_garbage(bucket: &Bucket, history: Duration) -> Result<Garbage> {
     let stays = |entry: &&ManifestEntry| entry.number >= oldest.number || !entry.pins.is_empty();
     let mut wanted = HashSet::new();
     for entry in manifests.iter().filter(|entry| entry.number <= oldest.number).filter(stays) {
-        if let Some(bytes) = read_manifest(&requests, entry.number)? {
-            let state = state_of(&requests, entry.number, &bytes)?;
+        if let Some(bytes) = read_manifest(requests, entry.number)? {
+            let state = state_of(requests, entry.number, &bytes)?;
             wanted.extend(state.segments.values().map(segment_name));
         }
     }

@@ -8,15 +8,18 @@
 //!
 //! 1. [`Shipper`] sends the segments that the bucket lacks, and then creates the next manifest. So the
 //!    segments of each manifest are there.
+//!    [`ShippingThread`] does so at intervals.
 //! 2. [`ShippedDatabase`] reads a manifest and its segments as if they were a database directory: the
 //!    engine's reader and its restore need nothing else.
 //! 3. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
 
+mod at_intervals;
 mod garbage;
 mod record;
 mod ship;
 mod storage;
 
+pub use at_intervals::ShippingThread;
 pub use garbage::{Garbage, HISTORY, collect_garbage};
 pub use ship::{Shipment, Shipper, pin, unpin};
 pub use storage::{Moment, ShippedDatabase, manifests};
@@ -45,12 +48,17 @@ pub struct ManifestEntry {
     pub pins: Vec<String>,
 }
 
-fn manifest_name(number: u64) -> String {
-    format!("{MANIFESTS}/{number:016}{MANIFEST_SUFFIX}")
+/// The name of a manifest in the folder of manifests.
+fn manifest_file(number: u64) -> String {
+    format!("{number:016}{MANIFEST_SUFFIX}")
 }
 
-fn manifest_number(name: &str) -> Option<u64> {
-    name.strip_prefix(MANIFESTS)?.strip_prefix('/')?.strip_suffix(MANIFEST_SUFFIX)?.parse().ok()
+fn manifest_number(file: &str) -> Option<u64> {
+    file.strip_suffix(MANIFEST_SUFFIX)?.parse().ok()
+}
+
+fn manifest_name(number: u64) -> String {
+    format!("{MANIFESTS}/{}", manifest_file(number))
 }
 
 fn segment_name(entry: &SegmentEntry) -> String {
@@ -71,14 +79,9 @@ fn pin_name(name: &str) -> Result<String> {
 
 /// The number of the newest manifest; `None` if there is none after this one.
 fn newest_after(requests: &Requests, number: u64) -> Result<Option<u64>> {
-    let listed = requests.wait(move |bucket| async move {
-        // Of the whole bucket, only the names in the folder of manifests.
-        let name = manifest_name(number);
-        let name = name.strip_prefix(MANIFESTS).unwrap_or_default().trim_start_matches('/').to_owned();
-        bucket.within(MANIFESTS).objects_after(&name).await
-    })?;
-    let number = |name: &str| manifest_number(&format!("{MANIFESTS}/{name}"));
-    Ok(listed.iter().filter_map(|object| number(&object.name)).max())
+    let listed = requests
+        .wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&manifest_file(number)).await })?;
+    Ok(listed.iter().filter_map(|object| manifest_number(&object.name)).max())
 }
 
 /// The bytes of a manifest.

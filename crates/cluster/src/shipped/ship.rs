@@ -72,6 +72,11 @@ impl Shipper {
         Ok(Self { requests: Requests::new(bucket)?, io, known: None })
     }
 
+    /// The requests to its bucket.
+    pub(super) fn requests(&self) -> &Requests {
+        &self.requests
+    }
+
     /// Sends what is on disk and not in the bucket yet. Rows in the log are not sent:
     /// [`flush`](Database::flush) first. `progress` is called with the bytes done and the total bytes.
     ///

@@ -40,6 +40,9 @@ struct State {
     hours: u64,
     written: HashMap<Path, u64>,
     reads: u64,
+    /// Lists are never answered.
+    hangs: bool,
+    hanging: u64,
 }
 
 /// What happens to a request.
@@ -61,6 +64,8 @@ impl Unreliable {
             hours: 0,
             written: HashMap::new(),
             reads: 0,
+            hangs: false,
+            hanging: 0,
         };
         let store = Arc::new(Self { store: InMemory::new(), state: Mutex::new(state) });
         let bucket = Bucket::new(Arc::clone(&store) as Arc<dyn ObjectStore>, "fleet", "test://fleet", None).unwrap();
@@ -142,7 +147,14 @@ impl ObjectStore for Unreliable {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
-        let written = self.state().written.clone();
+        let written = {
+            let mut state = self.state();
+            if state.hangs {
+                state.hanging += 1;
+                return futures::stream::pending().boxed();
+            }
+            state.written.clone()
+        };
         let dated = move |object: StoreResult<ObjectMeta>| {
             let mut object = object?;
             if let Some(hours) = written.get(&object.location) {
@@ -484,4 +496,55 @@ fn a_month_of_a_container_takes_four_requests_and_then_none() {
     };
     let (cold, warm) = (requests(), requests());
     assert!((1..=4).contains(&cold) && warm == 0, "{cold} requests, then {warm}");
+}
+
+/// Waits until something is so.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_thread_ships_until_it_is_dropped() {
+    let (store, bucket) = Unreliable::new(0);
+    let data = tempfile::tempdir().unwrap();
+    let io = Io::files(data.path());
+    let db = Arc::new(Database::open_with(io.clone(), Settings::default()).unwrap());
+    db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    let interval = Duration::from_millis(1);
+    let thread = ShippingThread::start(Arc::downgrade(&db), bucket.clone(), io.clone(), interval).unwrap();
+    let append = |at: i64| db.container("t", &[Value::Int(1)]).unwrap().append(at, &[]).unwrap();
+    let lag = || db.status().shipping.unwrap_or_default();
+    append(1);
+    wait_until(|| lag().seconds.is_some() && lag().batches == 0);
+    // An outage, and its end.
+    store.state().failing = 1;
+    append(2);
+    wait_until(|| lag().error.is_some() && lag().batches == 1);
+    store.state().failing = 0;
+    store.state().outage = false;
+    wait_until(|| lag().error.is_none() && lag().batches == 0);
+    assert_eq!(shipped_count(&bucket), 2);
+    drop(thread);
+    let numbers = manifests(&bucket).unwrap().len();
+    append(3);
+    // A store that never answers does not keep the thread.
+    store.state().hangs = true;
+    let thread = ShippingThread::start(Arc::downgrade(&db), bucket.clone(), io, interval).unwrap();
+    wait_until(|| store.state().hanging > 0);
+    drop(thread);
+    store.state().hangs = false;
+    assert_eq!(manifests(&bucket).unwrap().len(), numbers);
+    // Nobody else has the database.
+    Arc::into_inner(db).unwrap().close().unwrap();
+}
+
+/// The number of rows in the newest manifest.
+fn shipped_count(bucket: &Bucket) -> u64 {
+    let shipped = ShippedDatabase::open(bucket.clone(), &Moment::Newest).unwrap();
+    let reader = Reader::open(shipped.io(), Settings::default()).unwrap();
+    reader.view().table("t").unwrap().count().unwrap()
 }

@@ -2,8 +2,8 @@
 
 use super::ship::remember;
 use super::{
-    MANIFEST_SUFFIX, MANIFESTS, ManifestEntry, PINS, manifest_name, manifest_number, newest_after, pinned,
-    read_manifest, segment_name, state_of,
+    MANIFESTS, ManifestEntry, PINS, manifest_file, manifest_name, manifest_number, newest_after, pinned, read_manifest,
+    segment_name, state_of,
 };
 use crate::bucket::Bucket;
 use crate::requests::Requests;
@@ -229,7 +229,7 @@ impl Storage for ShippedDatabase {
         {
             self.0.see(newer)?;
         }
-        Ok(vec![format!("{:016}{MANIFEST_SUFFIX}", self.number())])
+        Ok(vec![manifest_file(self.number())])
     }
 
     fn describe(&self) -> String {
@@ -287,7 +287,7 @@ pub(super) fn manifests_of(requests: &Requests) -> Result<Vec<ManifestEntry>> {
     }
     let objects = requests.wait(|bucket| async move { bucket.within(MANIFESTS).objects().await })?;
     let entry = |object: crate::bucket::Listed| {
-        let number = manifest_number(&format!("{MANIFESTS}/{}", object.name))?;
+        let number = manifest_number(&object.name)?;
         Some(ManifestEntry { number, written: object.written, pins: pins.remove(&number).unwrap_or_default() })
     };
     Ok(objects.into_iter().filter_map(entry).collect())

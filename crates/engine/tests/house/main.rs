@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// above it.
 const ORDER: [&[&str]; 15] = [
     &["ids", "error", "settings"],
-    &["io", "memory"],
+    &["io", "memory", "shipping"],
     &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "array", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
