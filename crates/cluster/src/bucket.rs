@@ -232,6 +232,14 @@ impl Bucket {
         }
     }
 
+    /// Writes an object, whether or not it exists.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub async fn write(&self, name: &str, bytes: Bytes) -> Result<()> {
+        self.put(name, bytes, PutMode::Overwrite).await.map(|_| ())
+    }
+
     /// Begins to write a large object in parts.
     ///
     /// # Errors

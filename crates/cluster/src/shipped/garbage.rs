@@ -28,9 +28,9 @@ pub struct Garbage {
 /// Removes what no manifest of the last `history` and no pin lists. Time is that of the store, and the
 /// newest manifest is now. Only the database that ships to the bucket may do it, and not while it ships.
 ///
-/// The newest of the manifests that are older than `history` is the oldest that stays. A segment that was
-/// sent before it was written, and that it does not list, had been dropped by then; no later manifest
-/// lists it.
+/// The newest of the manifests that are older than `history` is the oldest that stays. No later manifest
+/// lists a segment that was sent before it was written and that it does not list: a segment that a
+/// manifest lists, and the one before it does not, was sent between the two.
 ///
 /// # Errors
 /// The store does not answer. What was removed is removed.

@@ -77,11 +77,11 @@ fn pin_name(name: &str) -> Result<String> {
     Ok(format!("{PINS}/{name}"))
 }
 
-/// The number of the newest manifest; `None` if there is none after this one.
-fn newest_after(requests: &Requests, number: u64) -> Result<Option<u64>> {
+/// The newest manifest's number and when it was written; `None` if there is none after this one.
+fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemTime)>> {
     let listed = requests
         .wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&manifest_file(number)).await })?;
-    Ok(listed.iter().filter_map(|object| manifest_number(&object.name)).max())
+    Ok(listed.iter().filter_map(|object| Some((manifest_number(&object.name)?, object.written))).max())
 }
 
 /// The bytes of a manifest.

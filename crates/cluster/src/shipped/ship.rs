@@ -2,13 +2,14 @@
 
 use super::record::Record;
 use super::{SEGMENTS, manifest_name, newest_after, pin_name, read_manifest, segment_name, state_of};
-use crate::bucket::{Bucket, Outcome, sha256};
+use crate::bucket::{Bucket, Listed, Outcome, sha256};
 use crate::requests::Requests;
 use bytes::Bytes;
 use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Checkpoint, Code, Database, Error, Result};
 use std::collections::HashSet;
+use std::time::SystemTime;
 
 /// The length of a part of a large object, and of the largest object that is written at once.
 const PART_BYTES: u64 = 8 << 20;
@@ -43,7 +44,8 @@ struct Known {
     record: Record,
     /// What the newest manifest holds.
     state: Option<State>,
-    /// The names of all segments.
+    /// The names of the segments that need not be sent: those that the newest manifest lists, and those
+    /// that were sent since it was written.
     segments: HashSet<String>,
 }
 
@@ -124,16 +126,13 @@ impl Shipper {
     fn look(&self, database_id: &str) -> Result<Known> {
         let url = self.requests.url();
         let mut record = Record::read(&self.io, url)?;
-        let newest = newest_after(&self.requests, 0)?;
-        let manifest = match newest {
-            Some(number) => read_manifest(&self.requests, number)?.map(|bytes| (number, bytes)),
-            None => None,
-        };
-        let Some((number, bytes)) = manifest else {
+        let Some((number, written)) = newest_after(&self.requests, 0)? else {
             // What was tried may arrive yet. An emptied bucket is a new one.
             let record = if record.number == 0 { record } else { Record::default() };
-            return Ok(Known { record, state: None, segments: self.segments()? });
+            return Ok(Known { record, state: None, segments: self.sent_after(None)? });
         };
+        let listed_only = || Error::retry(format!("{url} lists manifest {number}, but does not have it"));
+        let bytes = read_manifest(&self.requests, number)?.ok_or_else(listed_only)?;
         let state = state_of(&self.requests, number, &bytes)?;
         if state.database_id != database_id {
             return Err(Error::invalid(format!("{url} contains another database: choose another prefix")));
@@ -147,15 +146,20 @@ impl Shipper {
         } else if !is_last {
             return Err(of_a_copy(url, number));
         }
-        Ok(Known { record, state: Some(state), segments: self.segments()? })
+        let mut segments = self.sent_after(Some(written))?;
+        segments.extend(names_of(&state));
+        Ok(Known { record, state: Some(state), segments })
     }
 
-    /// The names of the segments in the bucket.
-    fn segments(&self) -> Result<HashSet<String>> {
-        let names = self.requests.wait(|bucket| async move { bucket.within(SEGMENTS).list().await })?;
-        Ok(names.into_iter().map(|name| format!("{SEGMENTS}/{name}")).collect())
+    /// The names of the segments that were sent after this time, by the clock of the store.
+    fn sent_after(&self, time: Option<SystemTime>) -> Result<HashSet<String>> {
+        let objects = self.requests.wait(|bucket| async move { bucket.within(SEGMENTS).objects().await })?;
+        let is_after = |object: &Listed| time.is_none_or(|time| object.written > time);
+        Ok(objects.into_iter().filter(is_after).map(|object| format!("{SEGMENTS}/{}", object.name)).collect())
     }
 
+    /// Sends a segment. If the same bytes are there already, they become new again, so that they are not
+    /// taken for garbage of before the newest manifest.
     fn send(&self, checkpoint: &Checkpoint<'_>, entry: &SegmentEntry, name: &str) -> Result<()> {
         let file = checkpoint.file(entry)?;
         let mut crc = 0;
@@ -174,8 +178,7 @@ impl Shipper {
         let name = name.to_owned();
         if entry.bytes <= PART_BYTES {
             let bytes = part(0)?;
-            // It may be there already: the checksum is part of the name.
-            return self.requests.wait(|bucket| async move { bucket.create(&name, bytes).await.map(|_| ()) });
+            return self.requests.wait(|bucket| async move { bucket.write(&name, bytes).await });
         }
         let mut upload = self.requests.wait(|bucket| async move { bucket.upload(&name).await })?;
         for at in (0..entry.bytes).step_by(PART_BYTES as usize) {
@@ -207,6 +210,7 @@ impl Shipper {
             if self.requests.wait(|bucket| async move { bucket.claim(&name, &bytes).await })? {
                 known.record = Record::of(number, sum);
                 known.record.write(&self.io, url)?;
+                known.segments = names_of(state).collect();
                 known.state = Some(state.clone());
                 return Ok(());
             }
@@ -220,6 +224,11 @@ impl Shipper {
             known.record.write(&self.io, url)?;
         }
     }
+}
+
+/// The names of the segments that a manifest lists.
+fn names_of(state: &State) -> impl Iterator<Item = String> {
+    state.segments.values().map(segment_name)
 }
 
 fn of_a_copy(url: &str, number: u64) -> Error {

@@ -211,10 +211,14 @@ impl Machine {
 
     fn flush(&mut self) {
         self.db().flush().unwrap();
+        let sequence = self.db().checkpoint().state().flushed_sequence.0;
+        self.rows.insert(sequence, self.now_sorted());
+    }
+
+    fn now_sorted(&self) -> Vec<(i64, i64)> {
         let mut rows = self.now.clone();
         rows.sort_unstable();
-        let sequence = self.db().checkpoint().state().flushed_sequence.0;
-        self.rows.insert(sequence, rows);
+        rows
     }
 
     /// Loses the power, and starts again.
@@ -344,9 +348,7 @@ fn survives(seed: u64) {
     machine.flush();
     let last = shipper.ship(machine.db(), |_, _| ()).unwrap();
     let (_, rows) = shipped_rows(&bucket, &Moment::Newest);
-    let mut wanted = machine.now.clone();
-    wanted.sort_unstable();
-    assert_eq!(rows, wanted);
+    assert_eq!(rows, machine.now_sorted());
     for number in 1..=last.number {
         let (sequence, rows) = shipped_rows(&bucket, &Moment::Number(number));
         assert_eq!(rows, machine.rows[&sequence], "manifest {number}");
@@ -440,6 +442,53 @@ fn what_no_manifest_of_the_last_day_and_no_pin_lists_is_removed() {
     for name in ["", "a/b", ".", "a b"] {
         assert!(pin(&bucket, name, 5).unwrap_err().to_string().contains("cannot be the name of a pin"), "{name}");
     }
+}
+
+#[test]
+fn a_segment_that_was_sent_long_before_its_manifest_is_not_garbage() {
+    // Machines in memory do the same with the same bytes. What this one has is there early, as if a copy
+    // had sent it and had been lost before it wrote a manifest.
+    let (store, bucket) = Unreliable::new(0);
+    let steps = |machine: &mut Machine, reach: usize, each: &mut dyn FnMut(&Machine, usize)| {
+        for step in 0..reach {
+            match step {
+                1 | 3 => {
+                    let name = format!("table_{step}");
+                    let table = TableDefinition::new(&name).key("id", ColumnType::Int64).time("ts", Unit::Second);
+                    machine.db().create_table(&table).unwrap();
+                }
+                _ => {
+                    machine.write(10);
+                    machine.flush();
+                }
+            }
+            each(machine, step);
+        }
+    };
+    let mut other = Machine::new();
+    steps(&mut other, 3, &mut |_, _| ());
+    let mut machine = Machine::new();
+    let mut shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+    let early = other.db().checkpoint().state().segments.values().map(segment_name).collect::<Vec<_>>();
+    steps(&mut machine, 4, &mut |machine, step| {
+        store.state().hours = [0, 10, 40, 60][step];
+        shipper.ship(machine.db(), |_, _| ()).unwrap();
+        if step == 0 {
+            store.state().hours = 1;
+            // Another process of this machine sees what is there.
+            shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
+            let checkpoint = other.db().checkpoint();
+            for entry in checkpoint.state().segments.values() {
+                let bytes = checkpoint.file(entry).unwrap().read_all().unwrap();
+                let (requests, name) = (Requests::new(bucket.clone()).unwrap(), segment_name(entry));
+                requests.wait(|bucket| async move { bucket.write(&name, bytes).await }).unwrap();
+            }
+        }
+    });
+    let listed = machine.db().checkpoint().state().segments.values().map(segment_name).collect::<Vec<_>>();
+    assert_eq!(listed, early);
+    assert_eq!(collect_garbage(&bucket, HISTORY).unwrap().manifests, 1);
+    assert_eq!(shipped_rows(&bucket, &Moment::Newest).1, machine.now_sorted());
 }
 
 #[test]

@@ -75,10 +75,13 @@ impl ShippedDatabase {
     pub fn open(bucket: Bucket, moment: &Moment) -> Result<Self> {
         let requests = Requests::new(bucket)?;
         let number = match moment {
-            Moment::Newest => newest_after(&requests, 0)?.ok_or_else(|| {
-                Error::new(Code::Invalid, format!("{} contains no shipped database", requests.url()))
-                    .with_hint("'fleetdb backup' ships one.")
-            })?,
+            Moment::Newest => {
+                let none = || {
+                    Error::new(Code::Invalid, format!("{} contains no shipped database", requests.url()))
+                        .with_hint("'fleetdb backup' ships one.")
+                };
+                newest_after(&requests, 0)?.ok_or_else(none)?.0
+            }
             Moment::Number(number) => *number,
             Moment::Pin(name) => pinned(&requests, name)?,
         };
@@ -225,7 +228,7 @@ impl Storage for ShippedDatabase {
         }
         let number = self.number();
         if self.0.follows
-            && let Some(newer) = newest_after(&self.0.requests, number)?
+            && let Some((newer, _)) = newest_after(&self.0.requests, number)?
         {
             self.0.see(newer)?;
         }
