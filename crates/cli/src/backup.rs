@@ -1,6 +1,6 @@
 //! `fleetdb backup` and `fleetdb restore`.
 
-use crate::progress::{bar, counted, thousands};
+use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, close, open, refuse_bucket};
 #[cfg(feature = "cluster")]
@@ -59,12 +59,7 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
     }
     refuse_bucket(&args.destination)?;
     let db = open(&args.data, false)?;
-    let progress = bar(0, "backing up", "bytes");
-    let outcome = db.backup(&Io::files(&args.destination), |done, all| {
-        progress.set_length(all);
-        progress.set_position(done);
-    });
-    progress.finish_and_clear();
+    let outcome = with_bytes_bar("backing up", |progress| db.backup(&Io::files(&args.destination), progress));
     close(db)?;
     let report = outcome?;
     AccessFile::copy(&args.data, &args.destination)?;
@@ -102,13 +97,9 @@ pub fn restore(args: &RestoreArgs) -> Result<()> {
         return Err(Error::invalid("--manifest, --pin and --list are for backups in a bucket"));
     }
     refuse_bucket(&args.backup)?;
-    let progress = bar(0, "restoring", "bytes");
-    let outcome = fleetdb_engine::backup::restore(&Io::files(&args.backup), &Io::files(&args.data), |done, all| {
-        progress.set_length(all);
-        progress.set_position(done);
-    });
-    progress.finish_and_clear();
-    let (report, checked) = outcome?;
+    let (from, to) = (Io::files(&args.backup), Io::files(&args.data));
+    let (report, checked) =
+        with_bytes_bar("restoring", |progress| fleetdb_engine::backup::restore(&from, &to, progress))?;
     AccessFile::copy(&args.backup, &args.data)?;
     show_restored(&report, &checked, &args.data);
     Ok(())

@@ -1,6 +1,6 @@
 //! `fleetdb check`: verifies every checksum and invariant of a database that is not open elsewhere.
 
-use crate::progress::{bar, counted, thousands};
+use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
 use crate::{DEFAULT_DATA, io_to_read, is_bucket, is_database};
 use fleetdb_engine::inspect::check;
@@ -28,12 +28,7 @@ pub fn run(args: &Args) -> Result<()> {
     if args.accept_loss && accept_loss(&io)? {
         print_line!("gave up the lost part of the log");
     }
-    let progress = bar(0, "checking", "bytes");
-    let report = check(&io, |done, all| {
-        progress.set_length(all);
-        progress.set_position(done);
-    })?;
-    progress.finish_and_clear();
+    let report = with_bytes_bar("checking", |progress| check(&io, progress))?;
     print_line!(
         "{}, {}, {}, {}, {} WAL {}",
         counted(report.tables as u64, "table"),

@@ -18,6 +18,17 @@ pub fn bar(total: u64, doing: &str, unit: &str) -> ProgressBar {
     bar
 }
 
+/// Runs work that reports the bytes done and the total bytes, and shows them in a bar meanwhile.
+pub fn with_bytes_bar<T>(doing: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    let bar = bar(0, doing, "bytes");
+    let outcome = work(&mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    outcome
+}
+
 /// Formats a number with a space between groups of thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();

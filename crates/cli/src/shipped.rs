@@ -1,7 +1,7 @@
 //! Databases in a bucket: backed up and shipped to it, restored and read from it.
 
 use crate::backup::show_restored;
-use crate::progress::{bar, counted, thousands};
+use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
 use crate::{close, is_bucket, open};
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -65,13 +65,8 @@ pub fn backup(data: &Path, url: &str, pin: Option<&str>) -> Result<()> {
 
 fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>) -> Result<()> {
     db.flush()?;
-    let progress = bar(0, "backing up", "bytes");
-    let shipped = Shipper::new(bucket.clone(), Io::files(data))?.ship(db, |done, all| {
-        progress.set_length(all);
-        progress.set_position(done);
-    });
-    progress.finish_and_clear();
-    let shipment = shipped?;
+    let mut shipper = Shipper::new(bucket.clone(), Io::files(data))?;
+    let shipment = with_bytes_bar("backing up", |progress| shipper.ship(db, progress))?;
     if let Some(name) = pin {
         shipped::pin(bucket, name, shipment.number)?;
     }
@@ -97,13 +92,7 @@ fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>) -> Resul
 
 pub fn restore(url: &str, moment: &Moment, data: &Path) -> Result<()> {
     let shipped = ShippedDatabase::open(Bucket::open(url)?, moment)?;
-    let progress = bar(0, "restoring", "bytes");
-    let outcome = shipped.restore(&Io::files(data), |done, all| {
-        progress.set_length(all);
-        progress.set_position(done);
-    });
-    progress.finish_and_clear();
-    let (report, checked) = outcome?;
+    let (report, checked) = with_bytes_bar("restoring", |progress| shipped.restore(&Io::files(data), progress))?;
     show_restored(&report, &checked, data);
     Ok(())
 }

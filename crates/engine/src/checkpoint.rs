@@ -32,10 +32,9 @@ impl Database {
     pub fn checkpoint(&self) -> Checkpoint<'_> {
         // First the pin: files that the state lists must not be removed.
         self.shared.pin();
-        let mut checkpoint = Checkpoint { shared: &self.shared, state: State::default() };
         // A copy has no log.
-        checkpoint.state = State { log: None, ..self.shared.manifest.lock().state().clone() };
-        checkpoint
+        let state = State { log: None, ..self.shared.manifest.lock().state().clone() };
+        Checkpoint { shared: &self.shared, state }
     }
 }
 

@@ -21,8 +21,6 @@ pub struct Shipment {
     pub number: u64,
     /// Whether it was written now, and not by an earlier shipment of the same state.
     pub is_new: bool,
-    /// The last batch that it contains.
-    pub sequence: u64,
     /// Segments that it lists.
     pub segments: usize,
     /// Their size.
@@ -96,12 +94,7 @@ impl Shipper {
         };
         let state = checkpoint.state();
         let bytes = state.segments.values().map(|entry| entry.bytes).sum();
-        let mut shipment = Shipment {
-            segments: state.segments.len(),
-            bytes,
-            sequence: state.flushed_sequence.0,
-            ..Shipment::default()
-        };
+        let mut shipment = Shipment { segments: state.segments.len(), bytes, ..Shipment::default() };
         if known.state.as_ref() != Some(state) {
             let mut done = 0;
             for entry in state.segments.values() {
