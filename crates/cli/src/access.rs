@@ -1,7 +1,7 @@
 //! `fleetdb user` and `fleetdb token`: manage the users and tokens of a server.
 
 use crate::stdout::print_line;
-use crate::{DEFAULT_DATA, is_database};
+use crate::{DEFAULT_DATA, is_database, refuse_bucket};
 use clap::Subcommand;
 use fleetdb_engine::{Error, Result};
 use fleetdb_server::access::{AccessFile, Role};
@@ -68,6 +68,7 @@ impl DataArgs {
     /// Opens the users and tokens of the directory, which is created if the server has not done so
     /// yet.
     fn open(&self) -> Result<AccessFile> {
+        refuse_bucket(&self.data)?;
         if !is_database(&self.data) {
             std::fs::create_dir_all(&self.data)
                 .map_err(|e| Error::io(format_args!("could not create {}", self.data.display()), &e))?;

@@ -139,7 +139,7 @@ fn refuse_bucket(place: &Path) -> Result<()> {
         return Ok(());
     }
     let what = if cfg!(feature = "cluster") {
-        "is a bucket, which can only be read and backed up to: use a directory"
+        "is a bucket, which can only be read (serve --read-only) and backed up to: use a directory"
     } else {
         "is a bucket, for which this program was not built: build it with --features fleetdb/cluster"
     };

@@ -1,6 +1,9 @@
 //! `fleetdb serve`: runs the server.
 
+#[cfg(feature = "cluster")]
+use crate::shipped::Ship;
 use crate::stdout::print_line;
+use crate::{io_to_read, refuse_bucket};
 use fleetdb_engine::Result;
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
@@ -17,10 +20,18 @@ pub struct Args {
     options: Options,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
-    ship: crate::shipped::Ship,
+    ship: Ship,
 }
 
 pub fn run(args: Args) -> Result<()> {
+    #[cfg(feature = "cluster")]
+    let (file, ship) = match &args.config {
+        Some(path) => Options::read_with(path, &Ship::KEYS)?,
+        None => <(Options, Ship)>::default(),
+    };
+    #[cfg(feature = "cluster")]
+    let ship = args.ship.or(ship);
+    #[cfg(not(feature = "cluster"))]
     let file = args.config.as_deref().map(Options::read).transpose()?.unwrap_or_default();
     let config = Config::new(args.options.or(file))?;
     if args.check_config {
@@ -30,16 +41,20 @@ pub fn run(args: Args) -> Result<()> {
         }
         print_line!("{:<10} {}", "data", config.data.display());
         #[cfg(feature = "cluster")]
-        args.ship.check()?;
+        ship.check()?;
         print_line!("the configuration is valid");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;
     #[cfg(feature = "cluster")]
     let data = config.data.clone();
-    let server = Server::start(config)?;
+    if !config.read_only {
+        refuse_bucket(&config.data)?;
+    }
+    let io = io_to_read(&config.data)?;
+    let server = Server::start_on(config, io)?;
     #[cfg(feature = "cluster")]
-    let shipping = args.ship.start(&server, &data)?;
+    let shipping = ship.start(&server, &data)?;
     server.wait()?;
     // The server closes the database only if nobody else has it.
     #[cfg(feature = "cluster")]

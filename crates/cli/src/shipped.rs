@@ -8,28 +8,64 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use fleetdb_cluster::bucket::Bucket;
 use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper, ShippingThread};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Result};
-use fleetdb_server::Server;
+use fleetdb_engine::{Database, Error, Result};
+use fleetdb_server::{Server, Size};
+use serde::Deserialize;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
-/// Where a served database is shipped. These options cannot stand in the configuration file.
-#[derive(clap::Args)]
+/// The shortest time between two shipments in milliseconds.
+const MIN_INTERVAL_MS: u64 = 100;
+
+/// Where a served database is shipped: options of the server, also in the configuration file.
+#[derive(clap::Args, Default, Deserialize)]
 pub struct Ship {
     /// Bucket to which the database is shipped while it is served, s3://BUCKET/PREFIX [default: none]
     #[arg(long, env = "FLEETDB_SHIP", value_name = "URL")]
     ship: Option<String>,
-    /// Time between two shipments in milliseconds
-    #[arg(long, env = "FLEETDB_SHIP_INTERVAL_MS", default_value_t = 60_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(100..=86_400_000))]
-    ship_interval_ms: u64,
+    /// Time between two shipments in milliseconds, at least 100 [default: 60000]
+    #[arg(long, env = "FLEETDB_SHIP_INTERVAL_MS")]
+    ship_interval_ms: Option<u64>,
+    /// Maximum bandwidth of shipping in bytes per second: 10MB, or bytes [default: no limit]
+    #[arg(long, env = "FLEETDB_SHIP_BANDWIDTH")]
+    ship_bandwidth: Option<Size>,
 }
 
 impl Ship {
-    /// Checks the URL, and shows it.
+    /// The keys in the configuration file.
+    pub const KEYS: [&str; 3] = ["ship", "ship_interval_ms", "ship_bandwidth"];
+
+    /// These options, with those that are not given taken from `others`.
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            ship: self.ship.or(others.ship),
+            ship_interval_ms: self.ship_interval_ms.or(others.ship_interval_ms),
+            ship_bandwidth: self.ship_bandwidth.or(others.ship_bandwidth),
+        }
+    }
+
+    /// The bucket and how it is shipped to; `None` if the database is not shipped.
+    fn wanted(&self) -> Result<Option<(Bucket, Duration, Option<NonZeroU64>)>> {
+        let interval_ms = self.ship_interval_ms.unwrap_or(60_000);
+        if interval_ms < MIN_INTERVAL_MS {
+            return Err(Error::invalid(format!(
+                "option ship_interval_ms is {interval_ms}, but must be at least {MIN_INTERVAL_MS}"
+            )));
+        }
+        let of_size = |Size(bytes): Size| {
+            NonZeroU64::new(bytes as u64)
+                .ok_or_else(|| Error::invalid("option ship_bandwidth is 0, but must be at least 1 byte"))
+        };
+        let bandwidth = self.ship_bandwidth.map(of_size).transpose()?;
+        let Some(url) = &self.ship else { return Ok(None) };
+        Ok(Some((Bucket::open(url)?, Duration::from_millis(interval_ms), bandwidth)))
+    }
+
+    /// Checks the options, and shows the URL.
     pub fn check(&self) -> Result<()> {
-        if let Some(url) = &self.ship {
-            print_line!("{:<10} {}", "ship", Bucket::open(url)?.url());
+        if let Some((bucket, ..)) = self.wanted()? {
+            print_line!("{:<10} {}", "ship", bucket.url());
         }
         Ok(())
     }
@@ -37,11 +73,9 @@ impl Ship {
     /// Starts to ship, if that is wanted. What it gives must be dropped before the server is stopped,
     /// which closes the database only if nobody else has it.
     pub fn start(&self, server: &Server, data: &Path) -> Result<Option<ShippingThread>> {
-        let start = |url: &String| {
-            let interval = Duration::from_millis(self.ship_interval_ms);
-            ShippingThread::start(server.database(), Bucket::open(url)?, Io::files(data), interval)
-        };
-        self.ship.as_ref().map(start).transpose()
+        let Some((bucket, interval, bandwidth)) = self.wanted()? else { return Ok(None) };
+        let shipper = Shipper::new(bucket, Io::files(data))?.with_bandwidth(bandwidth);
+        ShippingThread::start(server.database(), shipper, interval).map(Some)
     }
 }
 

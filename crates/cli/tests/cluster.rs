@@ -287,6 +287,9 @@ fn what_a_bucket_cannot_do_is_a_clear_error() {
     fails(&["restore", &url, "--pin", "x", "--data", data], "has no pin 'x'");
     fails(&["backup", "--data", data, &url], "is not a FleetDB database");
     fails(&["demo", "--meters", "1", "--data", &url], "can only be read");
+    fails(&["serve", "--data", &url], "can only be read (serve --read-only)");
+    fails(&["serve", "--read-only", "--data", &url], "contains no shipped database");
+    fails(&["user", "add", "ray", "--data", &url], "use a directory");
     let table = "CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))";
     assert!(fleetdb(&["sql", "--data", data, "--create", "-c", table]).status().unwrap().success());
     fails(&["backup", "--data", data, &url, "--pin", "a/b"], "cannot be the name of a pin");
@@ -300,7 +303,7 @@ fn what_a_bucket_cannot_do_is_a_clear_error() {
     fails(&["backup", "--data", other, &url], "contains another database: choose another prefix");
 }
 
-/// A server that ships. It ends with the test.
+/// A server over HTTP. It ends with the test.
 struct Server {
     process: Child,
     address: String,
@@ -314,10 +317,15 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// Starts a server that ships.
     fn start(data: &str, url: &str, endpoint: &str) -> Self {
+        Self::start_with(data, &["--ship", url, "--ship-interval-ms", "100"], endpoint)
+    }
+
+    fn start_with(data: &str, options: &[&str], endpoint: &str) -> Self {
         let address = format!("127.0.0.1:{}", free_port());
-        let options = ["--http", &address, "--postgres", "off", "--ship", url, "--ship-interval-ms", "100"];
-        let mut command = fleetdb(&[&["serve", "--data", data], &options[..]].concat());
+        let serve = ["serve", "--data", data, "--http", &address, "--postgres", "off"];
+        let mut command = fleetdb(&[&serve, options].concat());
         command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
         let process = command.stderr(Stdio::null()).spawn().unwrap();
         let mut server = Self { process, address };
@@ -338,13 +346,22 @@ impl Server {
 
     /// Waits until the metrics contain these lines.
     fn wait_for(&self, lines: &[&str]) {
+        self.wait_for_answer("GET", "/metrics", "", lines);
+    }
+
+    /// Waits until a query gives this line.
+    fn wait_for_row(&self, query: &str, row: &str) {
+        self.wait_for_answer("POST", "/api/v1/sql?format=csv", query, &[row]);
+    }
+
+    fn wait_for_answer(&self, method: &str, path: &str, body: &str, lines: &[&str]) {
         let begun = Instant::now();
         loop {
-            let metrics = request(&self.address, "GET", "/metrics", "");
-            if lines.iter().all(|line| metrics.lines().any(|have| have == *line)) {
+            let answer = request(&self.address, method, path, body);
+            if lines.iter().all(|line| answer.lines().any(|have| have == *line)) {
                 return;
             }
-            assert!(begun.elapsed() < LIMIT, "{lines:?} are not all in {metrics}");
+            assert!(begun.elapsed() < LIMIT, "{lines:?} are not all in {answer}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -387,4 +404,58 @@ fn a_served_database_is_shipped_through_outages_and_kills() {
     let restored = folder.path().join("restored").to_str().unwrap().to_owned();
     let output = store.run(fleetdb(&["restore", &url, "--data", &restored]));
     assert!(said(&output).contains("200 rows") && said(&output).contains("check passed"), "{}", said(&output));
+}
+
+#[test]
+fn a_read_node_follows_a_bucket_and_goes_on_when_the_store_is_away() {
+    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let port = free_port();
+    let Some(store) = Store::start_at(port, "versitygw", stored.path()) else { return };
+    let (url, endpoint) = (format!("s3://{BUCKET}/vehicles/7"), store.endpoint.clone());
+    let data = folder.path().join("data").to_str().unwrap().to_owned();
+    let writer = Server::start(&data, &url, &endpoint);
+    writer.write(1);
+    writer.wait_for(&["fleetdb_ship_failing 0", "fleetdb_ship_lag_batches 0"]);
+    let node = Server::start_with(&url, &["--read-only", "--refresh-interval-ms", "50"], &endpoint);
+    let all = "SELECT 'rows: ' || count(*), sum(kwh)::BIGINT FROM readings";
+    node.wait_for_row(all, "rows: 50,50");
+    writer.write(2);
+    node.wait_for_row(all, "rows: 100,150");
+    let refused = request(&node.address, "POST", "/write", "readings,meter=m1 kwh=1 1");
+    assert!(refused.contains(" 400 ") && refused.contains("opened to read it"), "{refused}");
+    // What is in its cache is answered without the store.
+    drop(store);
+    node.wait_for(&["fleetdb_read_failing 1"]);
+    node.wait_for_row(all, "rows: 100,150");
+    let age = "SELECT 'old: ' || (now() - as_of > INTERVAL '1 second') FROM system.tables";
+    node.wait_for_row(age, "old: true");
+    writer.write(3);
+    writer.wait_for(&["fleetdb_ship_failing 1"]);
+    let _store = Store::start_at(port, "versitygw", stored.path()).unwrap();
+    node.wait_for_row(all, "rows: 150,300");
+    node.wait_for(&["fleetdb_read_failing 0"]);
+}
+
+#[test]
+fn the_configuration_file_says_where_to_ship() {
+    let folder = tempfile::tempdir().unwrap();
+    let (bucket, file) = (folder.path().join("bucket"), folder.path().join("fleetdb.toml"));
+    std::fs::create_dir(&bucket).unwrap();
+    let url = format!("file://{}", bucket.display());
+    let checked = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        said(&fleetdb(&["serve", "--check-config", "--config", file.to_str().unwrap()]).output().unwrap())
+    };
+    let fine = checked(&format!("ship = '{url}'\nship_bandwidth = '10 MB'\nship_interval_ms = 500\nhttp = 'off'"));
+    assert!(fine.contains("is valid") && fine.contains(&url), "{fine}");
+    for (text, says) in [
+        ("ship = 'ftp://x'".to_owned(), "s3://BUCKET/PREFIX"),
+        (format!("ship = '{url}'\nship_interval_ms = 1"), "ship_interval_ms is 1, but must be at least 100"),
+        (format!("ship = '{url}'\nship_bandwidth = 0"), "ship_bandwidth is 0"),
+        (format!("ship = '{url}'\nshipp = 1"), "shipp"),
+        ("shipp = 1".to_owned(), "line 1"),
+    ] {
+        let wrong = checked(&text);
+        assert!(wrong.contains(says), "{text}: {wrong}");
+    }
 }

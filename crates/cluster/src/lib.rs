@@ -11,3 +11,5 @@ pub mod bucket;
 pub mod check;
 mod requests;
 pub mod shipped;
+#[cfg(test)]
+mod unreliable;

@@ -12,7 +12,6 @@
 
 use crate::catalog::Table;
 use crate::commit::{Acknowledged, TryCommit, completion};
-use crate::compaction::plan;
 use crate::error::{Code, Error, Result};
 use crate::ids::TableId;
 use crate::io::{Io, Joiner};
@@ -22,8 +21,9 @@ use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
 use crate::settings::{MAX_TABLES, Settings};
-use crate::shipping::{Shipping, ShippingLag};
+use crate::shipping::Shipping;
 use crate::state::Shared;
+use crate::status::Status;
 use crate::wal::frame;
 use crate::wal::log::Waiting;
 use crate::write::batch::Batch;
@@ -35,45 +35,6 @@ use std::sync::atomic::Ordering;
 /// Below this many memtable bytes, closing leaves the rows in the WAL instead of writing small
 /// segments.
 const MIN_FLUSH_BYTES: usize = 1 << 20;
-
-/// Current state of the database, and totals since it was opened.
-#[derive(Clone, Debug, Default)]
-pub struct Status {
-    /// Bytes of the active memtables.
-    pub memtable_bytes: usize,
-    /// Frozen generations that are not in segments yet.
-    pub frozen_generations: usize,
-    /// Number of segments, over all tables.
-    pub segments: usize,
-    /// Total size of all segments.
-    pub segment_bytes: u64,
-    /// Bytes of decoded pages in the cache.
-    pub cache_bytes: u64,
-    /// Memory held by scans and compactions.
-    pub work_bytes: usize,
-    /// Bytes written to WAL files.
-    pub wal_bytes_written: u64,
-    /// Number of fdatasync calls on WAL files.
-    pub wal_syncs: u64,
-    /// Size of the segments written by flushes.
-    pub flushed_bytes: u64,
-    /// Size of the segments written by compactions.
-    pub compacted_bytes: u64,
-    /// Number of merges done.
-    pub compactions: u64,
-    /// Size of the segments that wait to be merged.
-    pub compaction_debt_bytes: u64,
-    /// Whether flushes, and then writers, wait for compaction because a partition has too many runs.
-    pub held_back: bool,
-    /// The table being compacted.
-    pub compacting: Option<String>,
-    /// The error of the last flush, until one succeeds.
-    pub flush_error: Option<Error>,
-    /// The error of the last compaction, until one succeeds.
-    pub compaction_error: Option<Error>,
-    /// How far the database is shipped to another place; `None` if it is not shipped.
-    pub shipping: Option<ShippingLag>,
-}
 
 /// An open database.
 ///
@@ -326,17 +287,9 @@ impl Database {
     /// What the database is doing now and has done since it was opened.
     pub fn status(&self) -> Status {
         let catalog = self.shared.catalog.read();
-        let segments: Vec<_> = catalog.tables.values().flat_map(|table| table.segments.iter()).collect();
-        let debt = catalog
-            .tables
-            .values()
-            .map(|table| plan::debt_bytes(&table.segments.iter().map(|listed| &listed.entry).collect::<Vec<_>>()));
         let queue = self.shared.queue.lock();
         Status {
-            memtable_bytes: catalog.tables.values().map(|table| table.active.read().bytes()).sum(),
             frozen_generations: queue.frozen.len(),
-            segments: segments.len(),
-            segment_bytes: segments.iter().map(|listed| listed.entry.bytes).sum(),
             cache_bytes: self.shared.cache.bytes(),
             work_bytes: self.shared.budget.used_bytes(),
             wal_bytes_written: self.shared.log.bytes_written(),
@@ -344,12 +297,12 @@ impl Database {
             flushed_bytes: self.shared.counters.flushed_bytes.load(Ordering::Relaxed),
             compacted_bytes: self.shared.counters.compacted_bytes.load(Ordering::Relaxed),
             compactions: self.shared.counters.compactions.load(Ordering::Relaxed),
-            compaction_debt_bytes: debt.sum(),
             held_back: queue.is_held_back(),
             compacting: queue.compacting.clone(),
             flush_error: queue.flush_error.clone(),
             compaction_error: queue.compaction_error.clone(),
             shipping: queue.shipping.as_ref().map(|shipping| shipping.lag(self.now_ns(), self.last_sequence())),
+            ..Status::of(&catalog)
         }
     }
 

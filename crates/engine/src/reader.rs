@@ -14,7 +14,7 @@
 
 use crate::catalog::Catalog;
 use crate::constraints::StoredQueries;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::inspect::read_manifest;
 use crate::io::Io;
@@ -24,7 +24,8 @@ use crate::recovery;
 use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
-use parking_lot::RwLock;
+use crate::status::{Reading, Status};
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
 /// How often a changing database is read again before the error is returned.
@@ -48,7 +49,17 @@ pub struct Reader {
     settings: Settings,
     cache: Arc<Cache>,
     budget: Arc<Budget>,
-    loaded: RwLock<(Catalog, Sequence)>,
+    loaded: RwLock<Loaded>,
+    /// Why the last refresh failed, until one succeeds.
+    error: Mutex<Option<Error>>,
+}
+
+/// What was read of the database.
+#[derive(Default)]
+struct Loaded {
+    catalog: Catalog,
+    last: Sequence,
+    as_of_ns: i64,
 }
 
 impl Reader {
@@ -63,7 +74,7 @@ impl Reader {
         let cache = Arc::new(Cache::new(settings.cache_bytes));
         let loaded = load(&io, &settings, &cache, &Catalog::default())?;
         let budget = Budget::new(settings.work_bytes());
-        Ok(Self { io, settings, cache, budget, loaded: RwLock::new(loaded) })
+        Ok(Self { io, settings, cache, budget, loaded: RwLock::new(loaded), error: Mutex::default() })
     }
 
     /// Reads what has been written since. Existing views do not change.
@@ -71,9 +82,27 @@ impl Reader {
     /// # Errors
     /// As [`open`](Self::open). The reader then keeps its previous state.
     pub fn refresh(&self) -> Result<()> {
-        let fresh = load(&self.io, &self.settings, &self.cache, &self.loaded.read().0)?;
-        *self.loaded.write() = fresh;
+        let fresh = load(&self.io, &self.settings, &self.cache, &self.loaded.read().catalog);
+        *self.error.lock() = fresh.as_ref().err().cloned();
+        *self.loaded.write() = fresh?;
         Ok(())
+    }
+
+    /// The settings that it was opened with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What has been read, and how old it is.
+    pub fn status(&self) -> Status {
+        let loaded = self.loaded.read();
+        let reading = Reading::new(loaded.as_of_ns, self.io.clock.wall_ns(), self.error.lock().clone());
+        Status {
+            cache_bytes: self.cache.bytes(),
+            work_bytes: self.budget.used_bytes(),
+            reading: Some(reading),
+            ..Status::of(&loaded.catalog)
+        }
     }
 
     /// The memory budget for queries.
@@ -83,13 +112,14 @@ impl Reader {
 
     /// The queries that the database keeps by name, as of the open or the last refresh.
     pub fn stored_queries(&self) -> Arc<StoredQueries> {
-        Arc::clone(&self.loaded.read().0.stored_queries)
+        Arc::clone(&self.loaded.read().catalog.stored_queries)
     }
 
     /// All tables as of the open or the last refresh.
     pub fn view(&self) -> View {
         let loaded = self.loaded.read();
-        loaded.0.view(None, self.io.clock.wall_ns(), self.settings.scan_batch_rows, &self.budget, || loaded.1)
+        let now_ns = self.io.clock.wall_ns();
+        loaded.catalog.view(None, now_ns, self.settings.scan_batch_rows, &self.budget, || loaded.last)
     }
 }
 
@@ -97,14 +127,16 @@ fn read_state(io: &Io) -> Result<State> {
     read_manifest(io).map(|(_, state)| state)
 }
 
-fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Result<(Catalog, Sequence)> {
+fn load(io: &Io, settings: &Settings, cache: &Arc<Cache>, known: &Catalog) -> Result<Loaded> {
     let (mut tries, mut last_error) = (0, None);
     loop {
+        let now_ns = io.clock.wall_ns();
         let state = read_state(io);
+        let as_of_ns = io.storage.copied_ns().unwrap_or(now_ns);
         let loaded = state.as_ref().map_err(Clone::clone).and_then(|state| {
             let mut catalog = recovery::load(io, state, cache, known)?;
             let replay = recovery::replay(io, settings, state, &mut catalog)?;
-            Ok((catalog, replay.last))
+            Ok(Loaded { catalog, last: replay.last, as_of_ns })
         });
         let Err(error) = loaded else { return loaded };
         tries += 1;

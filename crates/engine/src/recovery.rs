@@ -83,12 +83,15 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
         let mut segments = Vec::new();
         for entry in state.segments_of(id) {
             let mut open = known.tables.get(&id).into_iter().flat_map(|table| table.segments.iter());
-            segments.push(match open.find(|listed| listed.entry.id == entry.id) {
+            segments.push(match open.find(|listed| (listed.entry.id, listed.entry.crc) == (entry.id, entry.crc)) {
                 Some(listed) => listed.again(entry),
                 None => Listed::open(io, entry, cache)?,
             });
         }
-        let mut table = Table::new(Arc::new(schema.clone()), Generation(state.flushed.0 + 1));
+        // Plans that were made for the schema stay valid.
+        let known = known.tables.get(&id).filter(|table| *table.schema == *schema);
+        let schema = known.map_or_else(|| Arc::new(schema.clone()), |table| Arc::clone(&table.schema));
+        let mut table = Table::new(schema, Generation(state.flushed.0 + 1));
         table.set_segments(segments, state.deletes_of(id));
         catalog.insert(table);
     }

@@ -1,7 +1,9 @@
 //! The database a session works on: opened for writing, or opened read-only while another process
 //! writes it.
 
-use fleetdb_engine::{Code, Database, Error, QueryMemory, Reader, Result, StoredQueries, TableId, View};
+use fleetdb_engine::{
+    Code, Database, Error, QueryMemory, Reader, Result, Settings, Status, StoredQueries, TableId, View,
+};
 use std::sync::Arc;
 
 /// An open database.
@@ -10,7 +12,16 @@ pub enum Store {
     /// Opened for writing.
     Writer(Arc<Database>),
     /// Opened for reading while another process may write.
-    Reader(Arc<Reader>),
+    Reader(Arc<Reader>, Refresh),
+}
+
+/// When a reader sees newer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    /// When a statement begins.
+    EachStatement,
+    /// When the owner of the reader calls [`Reader::refresh`].
+    ByOwner,
 }
 
 impl Store {
@@ -18,7 +29,7 @@ impl Store {
     pub fn view(&self) -> View {
         match self {
             Self::Writer(db) => db.view(),
-            Self::Reader(reader) => reader.view(),
+            Self::Reader(reader, _) => reader.view(),
         }
     }
 
@@ -26,7 +37,7 @@ impl Store {
     pub fn view_of(&self, tables: &[TableId]) -> View {
         match self {
             Self::Writer(db) => db.view_of(tables),
-            Self::Reader(reader) => reader.view(),
+            Self::Reader(reader, _) => reader.view(),
         }
     }
 
@@ -34,7 +45,7 @@ impl Store {
     pub fn stored_queries(&self) -> Arc<StoredQueries> {
         match self {
             Self::Writer(db) => db.stored_queries(),
-            Self::Reader(reader) => reader.stored_queries(),
+            Self::Reader(reader, _) => reader.stored_queries(),
         }
     }
 
@@ -42,7 +53,8 @@ impl Store {
     pub fn refresh(&self) -> Result<()> {
         match self {
             Self::Writer(_) => Ok(()),
-            Self::Reader(reader) => reader.refresh(),
+            Self::Reader(reader, Refresh::EachStatement) => reader.refresh(),
+            Self::Reader(_, Refresh::ByOwner) => Ok(()),
         }
     }
 
@@ -50,7 +62,31 @@ impl Store {
     pub fn query_memory(&self) -> QueryMemory {
         match self {
             Self::Writer(db) => db.query_memory(),
-            Self::Reader(reader) => reader.query_memory(),
+            Self::Reader(reader, _) => reader.query_memory(),
+        }
+    }
+
+    /// What the database has and does.
+    pub fn status(&self) -> Status {
+        match self {
+            Self::Writer(db) => db.status(),
+            Self::Reader(reader, _) => reader.status(),
+        }
+    }
+
+    /// The time of what is seen, in nanoseconds since 1970: now, or for a reader, [`as_of_ns`](fleetdb_engine::Reading::as_of_ns).
+    pub fn as_of_ns(&self) -> i64 {
+        match self {
+            Self::Writer(db) => db.now_ns(),
+            Self::Reader(reader, _) => reader.status().reading.unwrap_or_default().as_of_ns,
+        }
+    }
+
+    /// The settings that the database was opened with.
+    pub fn settings(&self) -> &Settings {
+        match self {
+            Self::Writer(db) => db.settings(),
+            Self::Reader(reader, _) => reader.settings(),
         }
     }
 
@@ -58,10 +94,8 @@ impl Store {
     pub fn writer(&self) -> Result<&Arc<Database>> {
         match self {
             Self::Writer(db) => Ok(db),
-            Self::Reader(_) => Err(Error::new(
-                Code::ReadOnlyTransaction,
-                "the database was opened to read it: open it without --read-only",
-            )),
+            Self::Reader(..) => Err(Error::new(Code::ReadOnlyTransaction, "the database was opened to read it")
+                .with_hint("Write where it is opened without --read-only.")),
         }
     }
 }

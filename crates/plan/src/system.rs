@@ -3,10 +3,10 @@
 //! The tables are computed when a statement names them. `docs/sql.md` lists their columns.
 
 use crate::store::Store;
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt64Array};
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::error::Result;
-use fleetdb_engine::{ScanRequest, TableSchema, View};
+use fleetdb_engine::{ColumnType, ScanRequest, TableSchema, View};
 use fleetdb_functions::errors::query_error;
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl SchemaProvider for SystemTables {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let rows = match name {
-            "tables" => tables(&self.store.view()),
+            "tables" => tables(&self.store),
             "segments" => segments(&self.store.view()),
             "containers" => containers(&self.store.view()),
             "status" => status(&self.store),
@@ -72,9 +72,11 @@ fn names(schema: &TableSchema, places: &[usize]) -> String {
     places.iter().map(|&place| schema.columns[place].name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn tables(view: &View) -> fleetdb_engine::Result<RecordBatch> {
+fn tables(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
+    let (as_of_ns, view) = (store.as_of_ns(), store.view());
     let schemas: Vec<&Arc<TableSchema>> = view.tables().map(|table| table.schema()).collect();
     let rows = view.tables().map(|table| table.count()).collect::<fleetdb_engine::Result<Vec<_>>>()?;
+    let as_of = TimestampMicrosecondArray::from(vec![as_of_ns / 1_000; schemas.len()]);
     let times = schemas.iter().map(|schema| schema.time.map(|place| schema.columns[place].name.clone()));
     batch(vec![
         ("table_name", text(schemas.iter().map(|schema| schema.name.clone()))),
@@ -85,6 +87,7 @@ fn tables(view: &View) -> fleetdb_engine::Result<RecordBatch> {
         ("rows", count(rows)),
         ("segments", count(view.tables().map(|table| table.segments() as u64))),
         ("bytes", count(view.tables().map(|table| table.segment_entries().map(|entry| entry.bytes).sum()))),
+        ("as_of", Arc::new(as_of.with_timezone(ColumnType::UTC))),
     ])
 }
 
@@ -126,7 +129,7 @@ fn containers(view: &View) -> fleetdb_engine::Result<RecordBatch> {
 }
 
 fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
-    let status = store.writer()?.status();
+    let status = store.status();
     let error = |error: Option<fleetdb_engine::Error>| error.map(|error| error.to_string());
     let number = |number: u64| Some(number.to_string());
     let mut rows = vec![
@@ -155,6 +158,12 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
             ("shipping error", error(shipping.error), ""),
         ]);
     }
+    if let Some(reading) = status.reading {
+        rows.extend([
+            ("age of what is read", number(reading.age_seconds), "seconds"),
+            ("reading error", error(reading.error), ""),
+        ]);
+    }
     batch(vec![
         ("name", text(rows.iter().map(|(name, _, _)| (*name).to_owned()))),
         ("value", Arc::new(rows.iter().map(|(_, value, _)| value.clone()).collect::<StringArray>())),
@@ -163,7 +172,7 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
 }
 
 fn settings(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
-    let rows = store.writer()?.settings().list();
+    let rows = store.settings().list();
     batch(vec![
         ("name", text(rows.iter().map(|(name, ..)| (*name).to_owned()))),
         ("value", text(rows.iter().map(|(_, value, ..)| value.clone()))),

@@ -147,6 +147,11 @@ impl SessionSettings {
         self.zone.as_ref().map_or("UTC", |(_, name)| name)
     }
 
+    /// Makes transactions read-only, unless they are begun with other modes.
+    pub(crate) fn set_read_only(&mut self) {
+        self.modes.is_read_only = true;
+    }
+
     /// Whether an INSERT outside a transaction is refused.
     pub fn is_read_only(&self) -> bool {
         self.modes.is_read_only

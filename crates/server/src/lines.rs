@@ -61,7 +61,7 @@ pub(crate) async fn write(
 ) -> Result<WriteResult> {
     let worker = Arc::clone(shared);
     let begun = shared.work.run(move || {
-        let (batch, written) = parse(&worker.db, body.as_ref(), precision)?;
+        let (batch, written) = parse(worker.store.writer()?, body.as_ref(), precision)?;
         let committing = (written.kept > 0).then(|| worker.begin_commit(batch)).transpose()?;
         Ok::<_, Error>((written, committing))
     });

@@ -1,6 +1,7 @@
 //! Metrics for Prometheus.
 
-use fleetdb_engine::{Database, Status};
+use fleetdb_engine::{Database, Reader, Status};
+use fleetdb_query::Store;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -56,7 +57,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(db: &Arc<Database>) -> Self {
+    pub(crate) fn new(store: &Store) -> Self {
         let mut registry = Registry::with_prefix("fleetdb");
         let (connections, requests, lines) = (Family::default(), Family::default(), Family::default());
         let (statements, refused_connections) = (Family::<Outcome, Counter>::default(), Counter::default());
@@ -77,7 +78,7 @@ impl Metrics {
             "Statements and writes that wait for one to end (max_waiting)",
             waiting.clone(),
         );
-        registry.register_collector(Box::new(Engine(Arc::downgrade(db))));
+        registry.register_collector(Box::new(Engine::of(store)));
         let outcome = |protocol, outcome| statements.get_or_create(&Outcome { protocol, outcome }).clone();
         let of = |protocol| Statements {
             seconds: seconds.get_or_create(&Protocol { protocol }).clone(),
@@ -118,13 +119,38 @@ fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 4.0, 10))
 }
 
-/// Collects the engine's metrics on request. Does not keep the database open.
-#[derive(Debug)]
-struct Engine(Weak<Database>);
+/// Collects the engine's metrics on request. Does not keep a database open for writing.
+enum Engine {
+    Writer(Weak<Database>),
+    Reader(Arc<Reader>),
+}
+
+impl Engine {
+    fn of(store: &Store) -> Self {
+        match store {
+            Store::Writer(db) => Self::Writer(Arc::downgrade(db)),
+            Store::Reader(reader, _) => Self::Reader(Arc::clone(reader)),
+        }
+    }
+
+    /// `None` if the database is closed.
+    fn status(&self) -> Option<Status> {
+        match self {
+            Self::Writer(db) => db.upgrade().map(|db| db.status()),
+            Self::Reader(reader) => Some(reader.status()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
 
 impl Collector for Engine {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let Some(status) = self.0.upgrade().map(|db| db.status()) else { return Ok(()) };
+        let Some(status) = self.status() else { return Ok(()) };
         for (name, help, value) in gauges(&status) {
             let gauge = ConstGauge::new(value as i64);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
@@ -158,6 +184,10 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, u64)> {
         gauges.extend(shipping.seconds.map(|seconds| ("ship_age_seconds", age, seconds)));
         gauges.push(("ship_lag_batches", "Batches that are not in the bucket yet", shipping.batches));
         gauges.push(("ship_failing", "1 while shipping fails", u64::from(shipping.error.is_some())));
+    }
+    if let Some(reading) = &status.reading {
+        gauges.push(("read_age_seconds", "Seconds since the time of what queries see", reading.age_seconds));
+        gauges.push(("read_failing", "1 while newer data cannot be read", u64::from(reading.error.is_some())));
     }
     gauges
 }

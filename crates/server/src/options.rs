@@ -7,6 +7,7 @@ use crate::size::Size;
 use fleetdb_engine::{Durability, Error, Result, Settings};
 use fleetdb_query::Files;
 use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,14 @@ macro_rules! options {
 options! {
     /// Directory of the database [default: fleetdb-data]
     data: PathBuf = "FLEETDB_DATA",
+    /// Only read the database, which another process may be writing [default: false]
+    #[arg(num_args = 0..=1, default_missing_value = "true")]
+    read_only: bool = "FLEETDB_READ_ONLY",
+    /// With read_only: time between two looks at what was written since, in milliseconds [default:
+    /// 1000]
+    refresh_interval_ms: u64 = "FLEETDB_REFRESH_INTERVAL_MS",
+    /// Directory that has the users and tokens [default: the directory of the database]
+    users: PathBuf = "FLEETDB_USERS",
     /// Address for HTTP (line protocol, SQL, metrics); "off" for none [default: 127.0.0.1:8086]
     http: String = "FLEETDB_HTTP",
     /// Address for the PostgreSQL protocol; "off" for none [default: 127.0.0.1:5432]
@@ -102,9 +111,21 @@ impl Options {
     /// # Errors
     /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) with line and column.
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_with(path, &[]).map(|(options, IgnoredAny)| options)
+    }
+
+    /// Reads a TOML file in which these keys belong to a `T`.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read). If the file has one of these keys, the error has no line.
+    pub fn read_with<T: DeserializeOwned>(path: &Path, keys: &[&str]) -> Result<(Self, T)> {
+        let wrong = |e: toml::de::Error| Error::invalid(format!("{}: {e}", path.display()));
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::io(format_args!("could not read {}", path.display()), &e))?;
-        toml::from_str(&text).map_err(|e| Error::invalid(format!("{}: {e}", path.display())))
+        let mut own: toml::Table = toml::from_str(&text).map_err(wrong)?;
+        let others: toml::Table = keys.iter().filter_map(|key| own.remove_entry(*key)).collect();
+        let options = if others.is_empty() { toml::from_str(&text) } else { own.try_into() };
+        Ok((options.map_err(wrong)?, others.try_into().map_err(wrong)?))
     }
 }
 
@@ -121,6 +142,12 @@ impl Options {
 pub struct Config {
     /// The database directory.
     pub data: PathBuf,
+    /// Whether the database is only read.
+    pub read_only: bool,
+    /// Time between two looks at what was written since.
+    pub refresh_interval: Duration,
+    /// The directory that has the users and tokens.
+    pub users: PathBuf,
     /// Address for HTTP.
     pub http: Option<SocketAddr>,
     /// Address for the PostgreSQL protocol.
@@ -219,8 +246,16 @@ impl Config {
                 Err(Error::invalid(format!("option {name} is 0, but must be at least 1")))
             }
         };
+        let data = options.data.unwrap_or_else(|| "fleetdb-data".into());
+        let refresh_interval_ms = options.refresh_interval_ms.unwrap_or(1_000);
+        if refresh_interval_ms == 0 {
+            return Err(Error::invalid("option refresh_interval_ms is 0, but must be at least 1"));
+        }
         Ok(Self {
-            data: options.data.unwrap_or_else(|| "fleetdb-data".into()),
+            read_only: options.read_only.unwrap_or(false),
+            refresh_interval: Duration::from_millis(refresh_interval_ms),
+            users: options.users.unwrap_or_else(|| data.clone()),
+            data,
             http: address("http", options.http, "127.0.0.1:8086")?,
             postgres,
             line_tcp: address("line_tcp", options.line_tcp, "off")?,
@@ -251,7 +286,7 @@ impl Config {
         if let Some((certificate, key)) = &self.tls {
             crate::tls::acceptor(certificate, key, &[])?;
         }
-        self.check_exposure(Access::new(&self.data, self.anonymous_access())?.has_entries()?)?;
+        self.check_exposure(Access::new(&self.users, self.anonymous_access())?.has_entries()?)?;
         crate::log::filter(&self.log).map(|_| ())
     }
 
@@ -295,7 +330,7 @@ impl Config {
                 return Err(Error::invalid(format!(
                     "option {name} = '{address}': without users the server would be open to other machines; add a user \
                      with 'fleetdb user add NAME --data {}', listen on loopback, or set no_authentication = true",
-                    self.data.display()
+                    self.users.display()
                 )));
             }
         }

@@ -12,8 +12,8 @@ use crate::sessions::Sessions;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, Result, TryCommit, View};
-use fleetdb_query::KeptMemory;
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Reader, Result, TryCommit, View};
+use fleetdb_query::{InsertValues, KeptMemory, KeyedWrite, Refresh, Statement, Store, Zone};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -35,7 +35,7 @@ const USERS_LOOK: Duration = Duration::from_millis(500);
 
 /// What all connections share.
 pub(crate) struct Shared {
-    pub(crate) db: Arc<Database>,
+    pub(crate) store: Store,
     pub(crate) config: Config,
     pub(crate) access: Arc<Access>,
     pub(crate) metrics: Metrics,
@@ -122,7 +122,7 @@ impl Shared {
     /// As [`Database::commit_async`].
     pub(crate) fn begin_commit(&self, batch: Batch) -> Result<Committing> {
         let (done, outcome) = outcome();
-        self.db.commit_async(batch, done)?;
+        self.store.writer()?.commit_async(batch, done)?;
         Ok(Committing(outcome))
     }
 
@@ -134,7 +134,7 @@ impl Shared {
     /// As [`Database::commit`], or those of [`JobLimiter::run`].
     pub(crate) async fn commit(self: &Arc<Self>, batch: Batch) -> Result<Acknowledged> {
         let (done, outcome) = outcome();
-        match self.db.try_commit(&batch, done)? {
+        match self.store.writer()?.try_commit(&batch, done)? {
             TryCommit::Queued => {}
             TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
             TryCommit::Full => {
@@ -168,7 +168,7 @@ impl Shared {
         let mut given = None;
         let tried = match may_be_long {
             true => TryCommit::Full,
-            false => self.db.try_transact(|view| kept(view, &mut given), done)?,
+            false => self.store.writer()?.try_transact(|view| kept(view, &mut given), done)?,
         };
         let (committing, given) = match tried {
             TryCommit::Queued => (Committing(committing), given),
@@ -181,7 +181,7 @@ impl Shared {
                 let begin = move || {
                     let (done, committing) = outcome();
                     let mut given = None;
-                    shared.db.transact_async(|view| kept(view, &mut given), done)?;
+                    shared.store.writer()?.transact_async(|view| kept(view, &mut given), done)?;
                     Ok::<_, Error>((Committing(committing), given))
                 };
                 self.work.run(begin).await??
@@ -189,6 +189,20 @@ impl Shared {
         };
         committing.done().await?;
         given.ok_or_else(|| Error::bug("a change was written without being made"))
+    }
+
+    /// An INSERT of plain values, which needs no plan; `None` if the statement is another, or the database
+    /// is only read, which the session then says.
+    ///
+    /// # Errors
+    /// As [`InsertValues::of`].
+    pub(crate) fn insert_values(&self, statement: &Statement, zone: Zone) -> Result<Option<InsertValues>> {
+        self.store.writer().map_or(Ok(None), |db| InsertValues::of(statement, db, zone))
+    }
+
+    /// A write by primary keys; `None` as for [`insert_values`](Self::insert_values).
+    pub(crate) fn keyed_write(&self, statement: &Statement, zone: Zone) -> Option<KeyedWrite> {
+        KeyedWrite::of(statement, self.store.writer().ok()?, zone)
     }
 
     /// Counts a failed login and logs its address and name.
@@ -210,6 +224,29 @@ impl Shared {
                 self.access.look_again();
                 self.clients.users_changed();
             }
+        }
+    }
+
+    /// Reads regularly what another process has written.
+    async fn refresh(self: Arc<Self>, reader: Arc<Reader>) {
+        let mut last = None;
+        loop {
+            tokio::select! {
+                () = self.stopped() => return,
+                () = tokio::time::sleep(self.config.refresh_interval) => {}
+            }
+            let reader = Arc::clone(&reader);
+            let Ok(read) = tokio::task::spawn_blocking(move || reader.refresh()).await else { return };
+            let error = read.err();
+            // Each reason once: an outage may last for days.
+            match &error {
+                Some(error) if last.as_ref() != Some(error) => {
+                    tracing::warn!("could not read what was written since; queries see what was read before: {error}");
+                }
+                None if last.is_some() => tracing::info!("reads what is written again"),
+                _ => {}
+            }
+            last = error;
         }
     }
 
@@ -259,27 +296,39 @@ impl Server {
     /// The database does not open, an address is in use, or the configuration lets other machines
     /// in without a login.
     pub fn start(config: Config) -> Result<Self> {
-        let access = Arc::new(Access::new(&config.data, config.anonymous_access())?);
+        let io = Io::files(&config.data);
+        Self::start_on(config, io)
+    }
+
+    /// Opens the database on an [`Io`], which need not be that of `config.data`, and listens.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_on(config: Config, io: Io) -> Result<Self> {
+        let access = Arc::new(Access::new(&config.users, config.anonymous_access())?);
         config.check_exposure(access.has_entries()?)?;
         make_room_for_files(config.max_connections);
         let tls = |protocols: &[&[u8]]| -> Result<Option<TlsAcceptor>> {
             config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
         };
         let (http_tls, postgres_tls) = (tls(&[b"http/1.1"])?, tls(&[b"postgresql"])?);
-        let db = Arc::new(Database::open_with(Io::files(&config.data), config.settings.clone())?);
+        let store = match config.read_only {
+            false => Store::Writer(Arc::new(Database::open_with(io, config.settings.clone())?)),
+            true => Store::Reader(Arc::new(Reader::open(io, config.settings.clone())?), Refresh::ByOwner),
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("fleetdb-server")
             .enable_all()
             .build()
             .map_err(|e| Error::io("could not start the server's threads", &e))?;
         let (stop, stopping) = watch::channel(false);
-        let metrics = Metrics::new(&db);
+        let metrics = Metrics::new(&store);
         let clients = Arc::<Clients>::default();
         let shared = Arc::new(Shared {
-            sessions: Arc::new(Sessions::new(&db, &clients, config.statement_timeout, config.files.clone())),
+            sessions: Arc::new(Sessions::new(&store, &clients, config.statement_timeout, config.files.clone())),
             clients,
-            kept_memory: Arc::new(KeptMemory::new(&db.query_memory())),
-            db,
+            kept_memory: Arc::new(KeptMemory::new(&store.query_memory())),
+            store,
             access,
             work: JobLimiter::new(
                 config.max_running,
@@ -306,6 +355,9 @@ impl Server {
         let Self { runtime, shared, tasks, addresses, .. } = self;
         let _inside = runtime.enter();
         tasks.spawn(Arc::clone(shared).watch_users());
+        if let Store::Reader(reader, _) = &shared.store {
+            tasks.spawn(Arc::clone(shared).refresh(Arc::clone(reader)));
+        }
         for (name, address) in shared.config.listeners() {
             let failed =
                 |e: std::io::Error| Error::io(format_args!("could not listen on {address} (option {name})"), &e);
@@ -335,9 +387,9 @@ impl Server {
         self.addresses.iter().find(|(name, _)| *name == option).map(|(_, address)| *address)
     }
 
-    /// The database, as long as the server has it open.
+    /// The database, as long as the server has it open for writing.
     pub fn database(&self) -> Weak<Database> {
-        Arc::downgrade(&self.shared.db)
+        self.shared.store.writer().map(Arc::downgrade).unwrap_or_default()
     }
 
     /// Waits until the process is told to stop (SIGTERM, SIGINT).
@@ -377,9 +429,9 @@ impl Server {
             );
             return Ok(());
         };
-        match Arc::into_inner(shared.db) {
-            Some(db) => db.close(),
-            None => Ok(()),
+        match shared.store {
+            Store::Writer(db) => Arc::into_inner(db).map_or(Ok(()), Database::close),
+            Store::Reader(..) => Ok(()),
         }
     }
 }

@@ -5,9 +5,9 @@ use crate::clients::{Clients, Connected, Registration};
 use crate::work::{JobLimiter, Weight};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::{Database, Result};
+use fleetdb_engine::Result;
 use fleetdb_postgres::{AdvisoryLocks, Postgres, SessionUser};
-use fleetdb_query::{Answer, Canceller, Files, Session};
+use fleetdb_query::{Answer, Canceller, Files, Session, Store};
 use futures::FutureExt;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ impl Deref for ClientSession {
 
 /// The pool of idle sessions.
 pub(crate) struct Sessions {
-    db: Arc<Database>,
+    store: Store,
     timeout: Option<Duration>,
     locks: Arc<AdvisoryLocks>,
     clients: Arc<Clients>,
@@ -51,15 +51,15 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn new(db: &Arc<Database>, clients: &Arc<Clients>, timeout: Option<Duration>, files: Files) -> Self {
+    pub(crate) fn new(store: &Store, clients: &Arc<Clients>, timeout: Option<Duration>, files: Files) -> Self {
         let clients = Arc::clone(clients);
-        Self { db: Arc::clone(db), timeout, locks: Arc::default(), clients, files, idle: Mutex::default() }
+        Self { store: store.clone(), timeout, locks: Arc::default(), clients, files, idle: Mutex::default() }
     }
 
     /// Creates a session for a caller that keeps it.
     pub(crate) fn make(&self, session_user: SessionUser) -> Result<ClientSession> {
         let postgres = Postgres::sharing(&self.locks, Arc::clone(&self.clients) as Arc<_>);
-        let session = Session::new(Arc::clone(&self.db), Arc::clone(&postgres) as Arc<_>)?;
+        let session = Session::on_store(self.store.clone(), Arc::clone(&postgres) as Arc<_>)?;
         let session = session.with_files(self.files.clone());
         session.set_timeout(self.timeout);
         postgres.set_user(session_user);

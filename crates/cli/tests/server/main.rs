@@ -19,6 +19,7 @@ mod memory;
 mod not_null;
 mod numeric;
 mod process;
+mod read_only;
 mod round_trip;
 mod statements;
 mod temporary;

@@ -2,9 +2,7 @@
 
 use super::garbage::collect;
 use super::{HISTORY, Shipment, Shipper};
-use crate::bucket::Bucket;
 use crate::requests::Stop;
-use fleetdb_engine::io::Io;
 use fleetdb_engine::{Database, Error, Result, Shipping};
 use std::sync::Weak;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -24,15 +22,14 @@ pub struct ShippingThread {
 }
 
 impl ShippingThread {
-    /// Starts to ship the database in the directory of `io`, now and then at intervals. Each shipment
+    /// Starts to ship the database, now and then at intervals. Each shipment
     /// first writes the rows of the log to segments, so that the bucket lags behind by the interval and
     /// the time of a shipment. [`Database::status`] says by how much, and why a shipment failed; the
     /// next one tries again.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(db: Weak<Database>, bucket: Bucket, io: Io, interval: Duration) -> Result<Self> {
-        let shipper = Shipper::new(bucket, io)?;
+    pub fn start(db: Weak<Database>, shipper: Shipper, interval: Duration) -> Result<Self> {
         let stop = shipper.requests().stop();
         let (waiting, wait) = channel();
         let mut work = Work { db, shipper, shipping: Shipping::default(), collected: None, stop: stop.clone() };

@@ -9,7 +9,8 @@ use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Checkpoint, Code, Database, Error, Result};
 use std::collections::HashSet;
-use std::time::SystemTime;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The length of a part of a large object, and of the largest object that is written at once.
 const PART_BYTES: u64 = 8 << 20;
@@ -35,6 +36,27 @@ pub struct Shipper {
     io: Io,
     /// What the bucket has; `None` until it is asked, and after an error.
     known: Option<Known>,
+    bandwidth: Option<NonZeroU64>,
+}
+
+/// Keeps a shipment within a bandwidth.
+struct Pace {
+    bandwidth: Option<NonZeroU64>,
+    begun: Instant,
+    sent_bytes: u64,
+}
+
+impl Pace {
+    /// Counts bytes that were sent, and waits until the bandwidth allows for them.
+    fn sent(&mut self, requests: &Requests, bytes: usize) -> Result<()> {
+        self.sent_bytes += bytes as u64;
+        let Some(bandwidth) = self.bandwidth else { return Ok(()) };
+        let due = self.begun + Duration::from_secs_f64(self.sent_bytes as f64 / bandwidth.get() as f64);
+        requests.wait(|_| async move {
+            tokio::time::sleep_until(due.into()).await;
+            Ok(())
+        })
+    }
 }
 
 /// What a bucket has.
@@ -69,7 +91,13 @@ impl Shipper {
     /// # Errors
     /// The thread for requests cannot be started.
     pub fn new(bucket: Bucket, io: Io) -> Result<Self> {
-        Ok(Self { requests: Requests::new(bucket)?, io, known: None })
+        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None })
+    }
+
+    /// Limits the bandwidth, in bytes per second.
+    #[must_use]
+    pub fn with_bandwidth(self, bandwidth: Option<NonZeroU64>) -> Self {
+        Self { bandwidth, ..self }
     }
 
     /// The requests to its bucket.
@@ -97,10 +125,11 @@ impl Shipper {
         let mut shipment = Shipment { segments: state.segments.len(), bytes, ..Shipment::default() };
         if known.state.as_ref() != Some(state) {
             let mut done = 0;
+            let mut pace = Pace { bandwidth: self.bandwidth, begun: Instant::now(), sent_bytes: 0 };
             for entry in state.segments.values() {
                 let name = segment_name(entry);
                 if !known.segments.contains(&name) {
-                    self.send(&checkpoint, entry, &name)?;
+                    self.send(&checkpoint, entry, &name, &mut pace)?;
                     shipment.sent_bytes += entry.bytes;
                     known.segments.insert(name);
                 }
@@ -153,7 +182,7 @@ impl Shipper {
 
     /// Sends a segment. If the same bytes are there already, they become new again, so that they are not
     /// taken for garbage of before the newest manifest.
-    fn send(&self, checkpoint: &Checkpoint<'_>, entry: &SegmentEntry, name: &str) -> Result<()> {
+    fn send(&self, checkpoint: &Checkpoint<'_>, entry: &SegmentEntry, name: &str, pace: &mut Pace) -> Result<()> {
         let file = checkpoint.file(entry)?;
         let mut crc = 0;
         let mut part = |at: u64| -> Result<Bytes> {
@@ -171,7 +200,9 @@ impl Shipper {
         let name = name.to_owned();
         if entry.bytes <= PART_BYTES {
             let bytes = part(0)?;
-            return self.requests.wait(|bucket| async move { bucket.write(&name, bytes).await });
+            let len = bytes.len();
+            self.requests.wait(|bucket| async move { bucket.write(&name, bytes).await })?;
+            return pace.sent(&self.requests, len);
         }
         let mut upload = self.requests.wait(|bucket| async move { bucket.upload(&name).await })?;
         for at in (0..entry.bytes).step_by(PART_BYTES as usize) {
@@ -182,7 +213,9 @@ impl Shipper {
                     return Err(error);
                 }
             };
+            let len = bytes.len();
             upload = self.requests.wait(|_| async move { upload.send(bytes).await.map(|()| upload) })?;
+            pace.sent(&self.requests, len)?;
         }
         self.requests.wait(|_| async move { upload.finish().await })
     }

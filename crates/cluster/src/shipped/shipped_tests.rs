@@ -1,178 +1,18 @@
 use super::*;
 use crate::bucket::Bucket;
+use crate::unreliable::Unreliable;
 use fleetdb_engine::backup::restore;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
 use fleetdb_engine::{
     Batch, ColumnType, Database, KeyCondition, KeyPredicate, Reader, Rows, ScanRequest, Settings, TableDefinition,
     Unit, Value, View,
 };
-use futures::StreamExt;
-use futures::stream::BoxStream;
-use object_store::memory::InMemory;
-use object_store::path::Path;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result as StoreResult,
-};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
-use std::collections::{BTreeMap, HashMap};
-use std::fmt;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, UNIX_EPOCH};
-
-/// A store in memory that fails at random, and has a clock of its own.
-#[derive(Debug)]
-struct Unreliable {
-    store: InMemory,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    random: Xoshiro256PlusPlus,
-    /// One request in this many fails; 0 for none.
-    failing: u64,
-    /// Nothing succeeds until the test ends it.
-    outage: bool,
-    /// Writes whose answers were lost, and which are done later.
-    late: Vec<(Path, PutPayload, PutOptions)>,
-    hours: u64,
-    written: HashMap<Path, u64>,
-    reads: u64,
-    /// Lists are never answered.
-    hangs: bool,
-    hanging: u64,
-}
-
-/// What happens to a request.
-#[derive(PartialEq)]
-enum Fate {
-    Done,
-    Refused,
-    AnswerLost,
-    Late,
-}
-
-impl Unreliable {
-    fn new(seed: u64) -> (Arc<Self>, Bucket) {
-        let state = State {
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
-            failing: 0,
-            outage: false,
-            late: Vec::new(),
-            hours: 0,
-            written: HashMap::new(),
-            reads: 0,
-            hangs: false,
-            hanging: 0,
-        };
-        let store = Arc::new(Self { store: InMemory::new(), state: Mutex::new(state) });
-        let bucket = Bucket::new(Arc::clone(&store) as Arc<dyn ObjectStore>, "fleet", "test://fleet", None).unwrap();
-        (store, bucket)
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    fn fate(&self) -> Fate {
-        let mut state = self.state();
-        let (failing, number) = (state.failing, state.random.next_u64() >> 8);
-        let fails = failing > 0 && (number / 3).is_multiple_of(failing);
-        state.outage |= fails && (number / 64).is_multiple_of(8);
-        match number % 3 {
-            _ if !fails && !state.outage => Fate::Done,
-            0 => Fate::Refused,
-            1 => Fate::AnswerLost,
-            _ => Fate::Late,
-        }
-    }
-
-    /// Some of the writes that are still on their way.
-    fn arriving(&self) -> Vec<(Path, PutPayload, PutOptions)> {
-        let state = &mut *self.state();
-        let State { late, random, outage, .. } = state;
-        late.extract_if(.., |_| !*outage && random.next_u64() >> 8 & 3 == 0).collect()
-    }
-
-    async fn put(&self, path: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
-        let put = self.store.put_opts(path, payload, options).await?;
-        let mut state = self.state();
-        let hours = state.hours;
-        state.written.insert(path.clone(), hours);
-        Ok(put)
-    }
-}
-
-impl fmt::Display for Unreliable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unreliable")
-    }
-}
-
-fn no_answer(path: &Path) -> object_store::Error {
-    object_store::Error::Generic { store: "test", source: format!("no answer for {path}").into() }
-}
-
-#[async_trait::async_trait]
-impl ObjectStore for Unreliable {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
-        for (path, payload, options) in self.arriving() {
-            self.put(&path, payload, options).await.ok();
-        }
-        match self.fate() {
-            Fate::Done => return self.put(path, payload, options).await,
-            Fate::Refused => {}
-            Fate::AnswerLost => drop(self.put(path, payload, options).await),
-            Fate::Late => self.state().late.push((path.clone(), payload, options)),
-        }
-        Err(no_answer(path))
-    }
-
-    async fn put_multipart_opts(&self, path: &Path, of: PutMultipartOptions) -> StoreResult<Box<dyn MultipartUpload>> {
-        self.store.put_multipart_opts(path, of).await
-    }
-
-    async fn get_opts(&self, path: &Path, options: GetOptions) -> StoreResult<GetResult> {
-        self.state().reads += 1;
-        if self.fate() != Fate::Done {
-            return Err(no_answer(path));
-        }
-        self.store.get_opts(path, options).await
-    }
-
-    fn delete_stream(&self, paths: BoxStream<'static, StoreResult<Path>>) -> BoxStream<'static, StoreResult<Path>> {
-        self.store.delete_stream(paths)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
-        let written = {
-            let mut state = self.state();
-            if state.hangs {
-                state.hanging += 1;
-                return futures::stream::pending().boxed();
-            }
-            state.written.clone()
-        };
-        let dated = move |object: StoreResult<ObjectMeta>| {
-            let mut object = object?;
-            if let Some(hours) = written.get(&object.location) {
-                object.last_modified = (UNIX_EPOCH + Duration::from_secs(hours * 3600)).into();
-            }
-            Ok(object)
-        };
-        self.store.list(prefix).map(dated).boxed()
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
-        self.store.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> StoreResult<()> {
-        self.store.copy_opts(from, to, options).await
-    }
-}
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A database in memory with one table.
 struct Machine {
@@ -564,7 +404,9 @@ fn a_thread_ships_until_it_is_dropped() {
     let db = Arc::new(Database::open_with(io.clone(), Settings::default()).unwrap());
     db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     let interval = Duration::from_millis(1);
-    let thread = ShippingThread::start(Arc::downgrade(&db), bucket.clone(), io.clone(), interval).unwrap();
+    let thread =
+        ShippingThread::start(Arc::downgrade(&db), Shipper::new(bucket.clone(), io.clone()).unwrap(), interval)
+            .unwrap();
     let append = |at: i64| db.container("t", &[Value::Int(1)]).unwrap().append(at, &[]).unwrap();
     let lag = || db.status().shipping.unwrap_or_default();
     append(1);
@@ -582,7 +424,8 @@ fn a_thread_ships_until_it_is_dropped() {
     append(3);
     // A store that never answers does not keep the thread.
     store.state().hangs = true;
-    let thread = ShippingThread::start(Arc::downgrade(&db), bucket.clone(), io, interval).unwrap();
+    let thread =
+        ShippingThread::start(Arc::downgrade(&db), Shipper::new(bucket.clone(), io).unwrap(), interval).unwrap();
     wait_until(|| store.state().hanging > 0);
     drop(thread);
     store.state().hangs = false;
@@ -596,4 +439,31 @@ fn shipped_count(bucket: &Bucket) -> u64 {
     let shipped = ShippedDatabase::open(bucket.clone(), &Moment::Newest).unwrap();
     let reader = Reader::open(shipped.io(), Settings::default()).unwrap();
     reader.view().table("t").unwrap().count().unwrap()
+}
+
+#[test]
+fn a_bandwidth_is_kept_and_does_not_hold_up_the_end() {
+    let (_, bucket) = Unreliable::new(0);
+    let mut machine = Machine::new();
+    machine.write(100);
+    machine.flush();
+    let sent_bytes =
+        Shipper::new(bucket, machine.io.clone()).unwrap().ship(machine.db(), |_, _| ()).unwrap().sent_bytes;
+    let (_, bucket) = Unreliable::new(0);
+    let io = Io::memory(fleetdb_engine::io::MemoryStorage::new());
+    let mut shipper = Shipper::new(bucket.clone(), io.clone()).unwrap().with_bandwidth(NonZeroU64::new(4 * sent_bytes));
+    let begun = std::time::Instant::now();
+    shipper.ship(machine.db(), |_, _| ()).unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(250), "{:?}", begun.elapsed());
+    // At one byte per second, the thread still ends when it is dropped.
+    let (_, bucket) = Unreliable::new(0);
+    let data = tempfile::tempdir().unwrap();
+    let db = Arc::new(Database::open(data.path()).unwrap());
+    db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    db.container("t", &[Value::Int(1)]).unwrap().append(1, &[]).unwrap();
+    let shipper = Shipper::new(bucket.clone(), Io::files(data.path())).unwrap().with_bandwidth(NonZeroU64::new(1));
+    let thread = ShippingThread::start(Arc::downgrade(&db), shipper, Duration::from_millis(1)).unwrap();
+    let requests = Requests::new(bucket).unwrap();
+    wait_until(|| !requests.wait(|bucket| async move { bucket.within(SEGMENTS).objects().await }).unwrap().is_empty());
+    drop(thread);
 }

@@ -14,6 +14,7 @@ use fleetdb_engine::io::{Io, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes that are read at once from the end of a file, where the footer is.
 const FOOTER_BYTES: u64 = 64 << 10;
@@ -49,8 +50,9 @@ struct Inner {
 struct Seen {
     number: u64,
     manifest: Bytes,
-    /// The objects of the segments and their lengths, by the name of the file. Those of earlier manifests
-    /// are kept: a view may read them still.
+    /// When it was written, by the clock of the store.
+    written: Option<SystemTime>,
+    /// The objects of the segments and their lengths, by the name of the file.
     segments: HashMap<String, (String, u64)>,
 }
 
@@ -74,20 +76,20 @@ impl ShippedDatabase {
     /// [`Code::Busy`] if the store does not answer.
     pub fn open(bucket: Bucket, moment: &Moment) -> Result<Self> {
         let requests = Requests::new(bucket)?;
-        let number = match moment {
+        let (number, written) = match moment {
             Moment::Newest => {
                 let none = || {
                     Error::new(Code::Invalid, format!("{} contains no shipped database", requests.url()))
                         .with_hint("'fleetdb backup' ships one.")
                 };
-                newest_after(&requests, 0)?.ok_or_else(none)?.0
+                newest_after(&requests, 0)?.ok_or_else(none)?
             }
-            Moment::Number(number) => *number,
-            Moment::Pin(name) => pinned(&requests, name)?,
+            Moment::Number(number) => with_time(&requests, *number)?,
+            Moment::Pin(name) => with_time(&requests, pinned(&requests, name)?)?,
         };
         let follows = *moment == Moment::Newest;
         let inner = Inner { requests, follows, seen: Mutex::default(), pieces: Mutex::default() };
-        inner.see(number)?;
+        inner.see(number, written)?;
         Ok(Self(Arc::new(inner)))
     }
 
@@ -113,9 +115,9 @@ impl ShippedDatabase {
     /// As [`restore`], or the store does not answer.
     pub fn restore(&self, to: &Io, progress: impl FnMut(u64, u64)) -> Result<(BackupReport, CheckReport)> {
         // The bucket may have a newer manifest when the copy is done.
-        let (number, manifest) = {
+        let (number, manifest, written) = {
             let seen = lock(&self.0.seen);
-            (seen.number, seen.manifest.clone())
+            (seen.number, seen.manifest.clone(), seen.written)
         };
         let of_now = Inner {
             requests: self.0.requests.clone(),
@@ -123,7 +125,7 @@ impl ShippedDatabase {
             seen: Mutex::default(),
             pieces: Mutex::default(),
         };
-        of_now.take(number, manifest.clone())?;
+        of_now.take(number, manifest.clone(), written)?;
         let from = Self(Arc::new(of_now));
         let restored = restore(&from.io(), to, progress)?;
         remember(to, self.url(), number, &manifest)?;
@@ -132,18 +134,16 @@ impl ShippedDatabase {
 }
 
 impl Inner {
-    fn see(&self, number: u64) -> Result<()> {
+    fn see(&self, number: u64, written: SystemTime) -> Result<()> {
         let read = read_manifest(&self.requests, number)?;
         let bytes = read.ok_or_else(|| Error::invalid(format!("{} has no manifest {number}", self.requests.url())))?;
-        self.take(number, bytes)
+        self.take(number, bytes, Some(written))
     }
 
-    fn take(&self, number: u64, manifest: Bytes) -> Result<()> {
+    fn take(&self, number: u64, manifest: Bytes, written: Option<SystemTime>) -> Result<()> {
         let state = state_of(&self.requests, number, &manifest)?;
-        let mut seen = lock(&self.seen);
         let named = state.segments.values().map(|entry| (segment_file(entry), (segment_name(entry), entry.bytes)));
-        seen.segments.extend(named);
-        (seen.number, seen.manifest) = (number, manifest);
+        *lock(&self.seen) = Seen { number, manifest, written, segments: named.collect() };
         Ok(())
     }
 
@@ -180,6 +180,15 @@ impl Inner {
         }
         Ok(bytes.slice((start - from) as usize..(end - from) as usize))
     }
+}
+
+/// A manifest and when it was written.
+fn with_time(requests: &Requests, number: u64) -> Result<(u64, SystemTime)> {
+    let before = manifest_file(number.saturating_sub(1));
+    let listed = requests.wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&before).await })?;
+    let found = listed.into_iter().find(|object| manifest_number(&object.name) == Some(number));
+    let found = found.ok_or_else(|| Error::invalid(format!("{} has no manifest {number}", requests.url())))?;
+    Ok((number, found.written))
 }
 
 /// A file whose bytes are an object, or some that were read already.
@@ -228,15 +237,20 @@ impl Storage for ShippedDatabase {
         }
         let number = self.number();
         if self.0.follows
-            && let Some((newer, _)) = newest_after(&self.0.requests, number)?
+            && let Some((newer, written)) = newest_after(&self.0.requests, number)?
         {
-            self.0.see(newer)?;
+            self.0.see(newer, written)?;
         }
         Ok(vec![manifest_file(self.number())])
     }
 
     fn describe(&self) -> String {
         format!("{} (manifest {})", self.url(), self.number())
+    }
+
+    fn copied_ns(&self) -> Option<i64> {
+        let since = lock(&self.0.seen).written?.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_nanos()).ok()
     }
 
     fn create(&self, _name: &str) -> Result<Box<dyn WriteFile>> {

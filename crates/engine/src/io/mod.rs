@@ -90,6 +90,11 @@ pub trait Storage: Send + Sync {
     }
     /// The location for messages: a path or `memory`.
     fn describe(&self) -> String;
+    /// If this is a copy of a database elsewhere: the time when the part that is read now was copied, in
+    /// nanoseconds since 1970.
+    fn copied_ns(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// Removes temporary files that a crash left: those ending in `.tmp`.

@@ -16,7 +16,7 @@ const ORDER: [&[&str]; 15] = [
     &["wal", "memtable", "segment", "manifest", "deletes"],
     &["flush", "scan", "compaction"],
     &["catalog"],
-    &["state"],
+    &["state", "status"],
     &["recovery", "listing"],
     &["flusher", "compactor"],
     &["backpressure"],

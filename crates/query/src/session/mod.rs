@@ -49,7 +49,7 @@ use fleetdb_plan::limits::{BudgetPool, Canceller, Limits};
 use fleetdb_plan::nullable_subqueries::NullableSubqueries;
 use fleetdb_plan::planner::FleetPlanner;
 use fleetdb_plan::rules::{logical_rules, physical_rules};
-use fleetdb_plan::store::Store;
+use fleetdb_plan::store::{Refresh, Store};
 use fleetdb_plan::system::SystemTables;
 use fleetdb_plan::temporary::TemporaryTables;
 use fleetdb_plan::whole_numbers::CheckWholeNumbers;
@@ -120,7 +120,15 @@ impl Session {
     /// # Errors
     /// The runtime of the query engine does not start.
     pub fn read_only(reader: Arc<Reader>, dialect: Arc<dyn Dialect>) -> Result<Self> {
-        Self::on(Store::Reader(reader), dialect)
+        Self::on(Store::Reader(reader, Refresh::EachStatement), dialect)
+    }
+
+    /// Creates a session on a database that is open for writing or reading.
+    ///
+    /// # Errors
+    /// The runtime of the query engine does not start.
+    pub fn on_store(store: Store, dialect: Arc<dyn Dialect>) -> Result<Self> {
+        Self::on(store, dialect)
     }
 
     /// Restricts the local files that the session's statements may read and write.
@@ -191,7 +199,7 @@ impl Session {
         let settings = SharedSettings(Arc::clone(&transaction));
         let parts = SessionParts { context: context.clone(), tables: Arc::clone(&tables), settings };
         dialect.register(parts).map_err(engine_error)?;
-        Ok(Self {
+        let session = Self {
             store,
             context,
             tasks,
@@ -207,7 +215,9 @@ impl Session {
             dialect,
             files,
             statements: AtomicU64::new(0),
-        })
+        };
+        session.start_with(SessionSettings::default());
+        Ok(session)
     }
 
     /// The tables as they are now.

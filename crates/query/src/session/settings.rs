@@ -20,7 +20,10 @@ use std::time::Duration;
 
 impl Session {
     /// Sets the client's initial settings, which RESET restores.
-    pub fn start_with(&self, settings: SessionSettings) {
+    pub fn start_with(&self, mut settings: SessionSettings) {
+        if self.store.writer().is_err() {
+            settings.set_read_only();
+        }
         self.transaction().settings = ScopedSettings::starting_with(settings);
     }
 
@@ -141,8 +144,9 @@ impl Session {
     /// Fails if the transaction or the session is read-only.
     ///
     /// # Errors
-    /// It is read-only.
+    /// It, or the database, is read-only.
     pub fn check_may_write(&self, what: &str) -> Result<()> {
+        self.store.writer()?;
         self.transaction().check_may_write(what)
     }
 }

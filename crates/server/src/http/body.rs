@@ -65,7 +65,7 @@ pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Re
     if announced.is_some_and(|bytes| bytes > most) {
         return Err(too_large(most));
     }
-    let packed = Received::new(shared.db.query_memory().reservation());
+    let packed = Received::new(shared.store.query_memory().reservation());
     let packed = tokio::time::timeout(BODY_LIMIT, receive(packed, body, most)).await;
     let packed =
         packed.map_err(|_| HttpError::new(StatusCode::REQUEST_TIMEOUT, "timed out while reading the body"))??;
@@ -73,7 +73,7 @@ pub(super) async fn read(shared: &Shared, headers: &HeaderMap, body: Body) -> Re
     match encoding {
         Ok("identity" | "") => Ok(packed),
         Ok("gzip") => {
-            let unpacked = Received::new(shared.db.query_memory().reservation());
+            let unpacked = Received::new(shared.store.query_memory().reservation());
             shared.work.run(move || unpack(packed.as_ref(), unpacked, most)).await?
         }
         _ => Err(HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported Content-Encoding: use gzip or none")),

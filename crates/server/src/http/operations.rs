@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use fleetdb_engine::Reading;
 use fleetdb_engine::io::Io;
 use serde::Deserialize;
 use std::path::Path;
@@ -29,10 +30,12 @@ pub(super) async fn ping() -> Response {
 
 /// Whether the server takes writes, in the form of InfluxDB 2.
 pub(super) async fn health(State(shared): State<Arc<Shared>>) -> Response {
-    let status = shared.db.status();
+    let status = shared.store.status();
+    let writes = || "ready for queries and writes".to_owned();
+    let reads = |reading: Reading| format!("ready for queries of what was written until {} s ago", reading.age_seconds);
     let error = status.flush_error.or(status.compaction_error);
     let (code, word, message) = match &error {
-        None => (StatusCode::OK, "pass", "ready for queries and writes".to_owned()),
+        None => (StatusCode::OK, "pass", status.reading.map_or_else(writes, reads)),
         Some(error) => (StatusCode::SERVICE_UNAVAILABLE, "fail", error.to_string()),
     };
     (code, axum::Json(serde_json::json!({ "name": "fleetdb", "status": word, "message": message, "version": VERSION })))
@@ -127,8 +130,8 @@ pub(super) async fn backup(
     files.check(Path::new(&to)).map_err(|e| HttpError::new(StatusCode::BAD_REQUEST, e.to_string()))?;
     let all = Arc::clone(&shared);
     let backup = move || {
-        let report = all.db.backup(&Io::files(&to), |_, _| ())?;
-        AccessFile::copy(&all.config.data, Path::new(&to))?;
+        let report = all.store.writer()?.backup(&Io::files(&to), |_, _| ())?;
+        AccessFile::copy(&all.config.users, Path::new(&to))?;
         Ok::<_, fleetdb_engine::Error>(report)
     };
     let report = shared.work.run(backup).await??;

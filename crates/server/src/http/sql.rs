@@ -71,7 +71,7 @@ pub(super) async fn from_body(
                 true => {
                     let commas = text.bytes().filter(|byte| *byte == b',').count();
                     let bytes = commas * (size_of::<serde_json::Value>() + size_of::<Value>());
-                    Some(shared.db.query_memory().reserve("the parameters of a request", bytes)?)
+                    Some(shared.store.query_memory().reserve("the parameters of a request", bytes)?)
                 }
                 false => None,
             };

@@ -17,9 +17,10 @@ impl Connection {
             session.check_may_write("INSERT")?;
         }
         let session = session.filter(|session| session.is_in_transaction());
-        let Some(session) = session else { return self.pending.lock().gather(&self.shared.db, insert, values) };
+        let db = self.shared.store.writer()?;
+        let Some(session) = session else { return self.pending.lock().gather(db, insert, values) };
         let mut rows = Batch::new();
-        let count = insert.push(&self.shared.db, values, &mut rows)?;
+        let count = insert.push(db, values, &mut rows)?;
         session.gather(rows)?;
         Ok(count)
     }

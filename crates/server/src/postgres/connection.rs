@@ -125,7 +125,7 @@ impl Connection {
             settings: OnceLock::new(),
             told_zone: Mutex::default(),
             session: Mutex::default(),
-            pending: Mutex::new(Pending::new(&shared.db)),
+            pending: Mutex::new(Pending::new(&shared.store.query_memory())),
             plans: Mutex::new(PlanCache::new(&shared.kept_memory)),
             unnamed: Mutex::new(PlanCache::new(&shared.kept_memory)),
             copying: Mutex::default(),

@@ -53,8 +53,9 @@ impl Connection {
         session.check_may_write("COPY FROM").map_err(|e| postgres_error(&e))?;
         let temporary = session.temporary_schema(&copy.table);
         let is_temporary = temporary.is_some();
-        let table = temporary.map_or_else(|| self.shared.db.table(&copy.table), Ok);
-        let copying = CopyingIn::new(copy.clone(), &self.shared.db, table, session.zone());
+        let db = self.shared.store.writer().map_err(|e| postgres_error(&e))?;
+        let table = temporary.map_or_else(|| db.table(&copy.table), Ok);
+        let copying = CopyingIn::new(copy.clone(), db, table, session.zone());
         let mut copying = copying.map_err(|e| postgres_error(&e))?;
         copying.is_temporary = is_temporary;
         let columns = copying.cells.places().len();

@@ -15,7 +15,7 @@ use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
 use fleetdb_engine::{Code, ColumnType, Error, Value};
 use fleetdb_postgres::column_names;
-use fleetdb_query::{Cached, InsertValues, KeyedWrite, Kind, Prepared, Statement, held_bytes};
+use fleetdb_query::{Cached, KeyedWrite, Kind, Prepared, Statement, held_bytes};
 use futures::{Sink, SinkExt};
 use parking_lot::Mutex;
 use pgwire::api::copy::send_copy_in_response;
@@ -46,7 +46,7 @@ impl Connection {
         let session = self.session()?;
         let known = self.unnamed.lock().look_up(&key);
         match known {
-            Cached::Kept(kept) if kept.is_current(&self.shared.db, &session) => {
+            Cached::Kept(kept) if kept.is_current(&self.shared.store, &session) => {
                 self.statement_started(&kept.text);
                 return Ok(kept);
             }
@@ -54,7 +54,7 @@ impl Connection {
             Cached::Kept(_) | Cached::ToPrepare => {}
         }
         let stored = self.prepare(text, given).await?;
-        if stored.is_current(&self.shared.db, &session) {
+        if stored.is_current(&self.shared.store, &session) {
             self.unnamed.lock().keep(&key, Arc::clone(&stored), stored.held_bytes());
         } else {
             self.unnamed.lock().never_keep(&key);
@@ -81,14 +81,14 @@ impl Connection {
         let is_temporary = session.writes_temporary(&statement);
         let insert = match is_temporary {
             true => None,
-            false => InsertValues::of(&statement, &self.shared.db, session.zone()).map_err(|e| postgres_error(&e))?,
+            false => self.shared.insert_values(&statement, session.zone()).map_err(|e| postgres_error(&e))?,
         };
         let bytes = held_bytes(text, matches!(kind, Kind::Query));
-        let held = self.shared.db.query_memory().reserve("this prepared statement", bytes);
+        let held = self.shared.store.query_memory().reserve("this prepared statement", bytes);
         let held = held.map_err(|e| postgres_error(&e))?;
         let keyed = match is_temporary {
             true => None,
-            false => KeyedWrite::of(&statement, &self.shared.db, session.zone()),
+            false => self.shared.keyed_write(&statement, session.zone()),
         };
         let of_columns = |types: &[ColumnType]| types.iter().map(|of| values::type_of_column(*of)).collect::<Vec<_>>();
         let (plan, inferred) = match (&kind, insert, keyed) {
@@ -188,9 +188,8 @@ impl Connection {
             }
             Plan::Insert(insert) => {
                 let (mut known, zone) = (Arc::clone(&insert.lock()), self.session()?.zone());
-                if !known.fits(&self.shared.db, zone) {
-                    let again =
-                        InsertValues::of(&stored.statement, &self.shared.db, zone).map_err(|e| postgres_error(&e))?;
+                if !self.shared.store.writer().is_ok_and(|db| known.fits(db, zone)) {
+                    let again = self.shared.insert_values(&stored.statement, zone).map_err(|e| postgres_error(&e))?;
                     let again = again
                         .ok_or_else(|| user_error("0A000", "the table has changed: prepare the statement again"))?;
                     known = Arc::new(again);
@@ -236,8 +235,8 @@ impl Connection {
         parameters: &Parameters<'_>,
     ) -> PgWireResult<Option<Response>> {
         let (mut known, zone) = (Arc::clone(&write.lock()), self.session()?.zone());
-        if !known.fits(&self.shared.db, zone) {
-            let again = KeyedWrite::of(&stored.statement, &self.shared.db, zone);
+        if !self.shared.store.writer().is_ok_and(|db| known.fits(db, zone)) {
+            let again = self.shared.keyed_write(&stored.statement, zone);
             let Some(again) = again.filter(|again| again.parameter_types() == known.parameter_types()) else {
                 return Ok(None);
             };
@@ -291,7 +290,8 @@ impl Connection {
         values: &[Value],
     ) -> Result<Running<ClientSession>, Error> {
         let (prepared, begun) = (&query.prepared, Instant::now());
-        if query.was_short() {
+        // What is only read may be in an object store, so a read that was short may be long next time.
+        if query.was_short() && self.shared.store.writer().is_ok() {
             let session = session.clone();
             let running = Running::start_short(&self.shared.work, session, |_| prepared.start_kept(values)).await;
             if let Some(running) = running.transpose() {

@@ -59,7 +59,7 @@ impl Connection {
             return None;
         };
         let bytes = held_bytes(text, true);
-        let held = self.shared.db.query_memory().reserve("this query's plan", bytes).ok()?;
+        let held = self.shared.store.query_memory().reserve("this query's plan", bytes).ok()?;
         let kept = Arc::new(KeptQuery { query: Query::new(prepared, described), _held: held });
         self.plans.lock().keep(text, Arc::clone(&kept), bytes);
         Some(kept)

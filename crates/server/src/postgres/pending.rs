@@ -1,7 +1,7 @@
 //! The writes of a client that are gathered until it waits for them (Sync) or a statement must see
 //! them. A pipeline thus costs one batch of the log.
 
-use fleetdb_engine::{Batch, Code, Database, Error, MAX_BATCH_BYTES, MemoryReservation, Result, Value};
+use fleetdb_engine::{Batch, Code, Database, Error, MAX_BATCH_BYTES, MemoryReservation, QueryMemory, Result, Value};
 use fleetdb_query::{InsertValues, KeyedWrite};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn new(db: &Database) -> Self {
-        let memory = db.query_memory().reservation();
+    pub(super) fn new(memory: &QueryMemory) -> Self {
+        let memory = memory.reservation();
         Self { rows: Batch::new(), keyed: Vec::new(), keys: HashMap::new(), keyed_bytes: 0, memory }
     }
 

@@ -5,8 +5,8 @@ use super::query::Query;
 use super::values::{Fields, Parameters, Target};
 use crate::error::user_error;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use fleetdb_engine::{Database, MemoryReservation, Value};
-use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Zone, held_bytes};
+use fleetdb_engine::{MemoryReservation, Value};
+use fleetdb_query::{Access, InsertValues, KeyedWrite, Kind, Session, Statement, Store, Zone, held_bytes};
 use parking_lot::Mutex;
 use pgwire::api::Type;
 use pgwire::api::portal::Format;
@@ -107,15 +107,15 @@ impl PreparedStatement {
     }
 
     /// Whether preparing the statement again would give the same, by which it may be used again.
-    pub(super) fn is_current(&self, db: &Database, session: &Session) -> bool {
+    pub(super) fn is_current(&self, store: &Store, session: &Session) -> bool {
         let is_renewed = self.is_renewed.load(Ordering::Relaxed) || self.execute.is_some();
         if is_renewed || session.writes_temporary(&self.statement) {
             return false;
         }
         let zone = session.zone();
         match &self.plan {
-            Plan::Insert(insert) => insert.lock().fits(db, zone),
-            Plan::Keyed(write) => write.lock().fits(db, zone),
+            Plan::Insert(insert) => store.writer().is_ok_and(|db| insert.lock().fits(db, zone)),
+            Plan::Keyed(write) => store.writer().is_ok_and(|db| write.lock().fits(db, zone)),
             Plan::Query(query) => query.is_current(),
             Plan::Fetch(_) | Plan::Other(_) => false,
         }

@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::copy_out;
 use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
-use fleetdb_query::{InsertValues, KeyedWrite, Statement};
+use fleetdb_query::Statement;
 use futures::{Sink, SinkExt};
 use pgwire::api::copy::send_copy_in_response;
 use pgwire::api::portal::Format;
@@ -112,14 +112,14 @@ impl Connection {
         let command = statement.command();
         self.check(command.access)?;
         let kind = command.kind.map_err(|e| postgres_error(&e))?;
-        let (db, zone) = (&self.shared.db, session.zone());
+        let zone = session.zone();
         if session.writes_temporary(&statement) {
             return self.run(&statement, &kind, &Format::UnifiedText).await;
         }
-        if let Some(insert) = InsertValues::of(&statement, db, zone).map_err(|e| postgres_error(&e))? {
+        if let Some(insert) = self.shared.insert_values(&statement, zone).map_err(|e| postgres_error(&e))? {
             return self.insert(&insert, &[]).await;
         }
-        if let Some(write) = KeyedWrite::of(&statement, db, zone)
+        if let Some(write) = self.shared.keyed_write(&statement, zone)
             && let Some(values) = write.fitted(Vec::new())
             && let Some(response) = self.write_keyed(&Arc::new(write), values).await?
         {

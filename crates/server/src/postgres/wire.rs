@@ -103,7 +103,7 @@ pub(super) struct Checked {
 impl Checked {
     /// `read` holds bytes already read from the connection.
     pub(super) fn new(inner: MaybeTls, read: BytesMut, connection: Arc<Connection>) -> Self {
-        let memory = connection.shared.db.query_memory().reservation();
+        let memory = connection.shared.store.query_memory().reservation();
         Self { inner, connection, read, memory, checked_bytes: 0, is_started: false, has_password: false }
     }
 

@@ -1,0 +1,85 @@
+//! What operators want to know of an open database.
+
+use crate::catalog::Catalog;
+use crate::compaction::plan;
+use crate::error::Error;
+use crate::shipping::ShippingLag;
+
+/// Current state of the database, and totals since it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Bytes of the active memtables.
+    pub memtable_bytes: usize,
+    /// Frozen generations that are not in segments yet.
+    pub frozen_generations: usize,
+    /// Number of segments, over all tables.
+    pub segments: usize,
+    /// Total size of all segments.
+    pub segment_bytes: u64,
+    /// Bytes of decoded pages in the cache.
+    pub cache_bytes: u64,
+    /// Memory held by scans and compactions.
+    pub work_bytes: usize,
+    /// Bytes written to WAL files.
+    pub wal_bytes_written: u64,
+    /// Number of fdatasync calls on WAL files.
+    pub wal_syncs: u64,
+    /// Size of the segments written by flushes.
+    pub flushed_bytes: u64,
+    /// Size of the segments written by compactions.
+    pub compacted_bytes: u64,
+    /// Number of merges done.
+    pub compactions: u64,
+    /// Size of the segments that wait to be merged.
+    pub compaction_debt_bytes: u64,
+    /// Whether flushes, and then writers, wait for compaction because a partition has too many runs.
+    pub held_back: bool,
+    /// The table being compacted.
+    pub compacting: Option<String>,
+    /// The error of the last flush, until one succeeds.
+    pub flush_error: Option<Error>,
+    /// The error of the last compaction, until one succeeds.
+    pub compaction_error: Option<Error>,
+    /// How far the database is shipped to another place; `None` if it is not shipped.
+    pub shipping: Option<ShippingLag>,
+    /// How old the rows are that a [`Reader`](crate::Reader) sees; `None` for a database that is open for
+    /// writing.
+    pub reading: Option<Reading>,
+}
+
+/// How old the rows are that a [`Reader`](crate::Reader) sees.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// The reader sees what was written before this time, in nanoseconds since 1970: that of the last
+    /// refresh, or for a copy elsewhere, the time when it was made.
+    pub as_of_ns: i64,
+    /// Seconds since then.
+    pub age_seconds: u64,
+    /// Why the last refresh failed, until one succeeds.
+    pub error: Option<Error>,
+}
+
+impl Reading {
+    pub(crate) fn new(as_of_ns: i64, now_ns: i64, error: Option<Error>) -> Self {
+        let age_seconds = u64::try_from(now_ns.saturating_sub(as_of_ns) / 1_000_000_000).unwrap_or(0);
+        Self { as_of_ns, age_seconds, error }
+    }
+}
+
+impl Status {
+    /// The part that is known from tables and segments.
+    pub(crate) fn of(catalog: &Catalog) -> Self {
+        let entries = || catalog.tables.values().flat_map(|table| table.segments.iter().map(|listed| &listed.entry));
+        let debt = catalog
+            .tables
+            .values()
+            .map(|table| plan::debt_bytes(&table.segments.iter().map(|listed| &listed.entry).collect::<Vec<_>>()));
+        Self {
+            memtable_bytes: catalog.tables.values().map(|table| table.active.read().bytes()).sum(),
+            segments: entries().count(),
+            segment_bytes: entries().map(|entry| entry.bytes).sum(),
+            compaction_debt_bytes: debt.sum(),
+            ..Self::default()
+        }
+    }
+}
