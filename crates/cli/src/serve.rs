@@ -1,9 +1,11 @@
 //! `fleetdb serve`: runs the server.
 
 #[cfg(feature = "cluster")]
-use crate::shipped::Ship;
+use crate::shipped::BucketOptions;
 use crate::stdout::print_line;
 use crate::{io_to_read, refuse_bucket};
+#[cfg(feature = "cluster")]
+use fleetdb_engine::Error;
 use fleetdb_engine::Result;
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
@@ -20,20 +22,26 @@ pub struct Args {
     options: Options,
     #[cfg(feature = "cluster")]
     #[command(flatten)]
-    ship: Ship,
+    buckets: BucketOptions,
 }
 
 pub fn run(args: Args) -> Result<()> {
     #[cfg(feature = "cluster")]
-    let (file, ship) = match &args.config {
-        Some(path) => Options::read_with(path, &Ship::KEYS)?,
-        None => <(Options, Ship)>::default(),
+    let (file, buckets) = match &args.config {
+        Some(path) => Options::read_with(path, &BucketOptions::KEYS)?,
+        None => <(Options, BucketOptions)>::default(),
     };
     #[cfg(feature = "cluster")]
-    let ship = args.ship.or(ship);
+    let buckets = args.buckets.or(buckets);
     #[cfg(not(feature = "cluster"))]
     let file = args.config.as_deref().map(Options::read).transpose()?.unwrap_or_default();
     let config = Config::new(args.options.or(file))?;
+    #[cfg(feature = "cluster")]
+    if config.read_only && buckets.is_used() {
+        return Err(Error::invalid(
+            "option read_only excludes ship, outbox and adopt: a server that reads has nothing to ship",
+        ));
+    }
     if args.check_config {
         config.check()?;
         for (name, address) in config.listeners() {
@@ -41,7 +49,7 @@ pub fn run(args: Args) -> Result<()> {
         }
         print_line!("{:<10} {}", "data", config.data.display());
         #[cfg(feature = "cluster")]
-        ship.check()?;
+        buckets.check()?;
         print_line!("the configuration is valid");
         return Ok(());
     }
@@ -54,10 +62,10 @@ pub fn run(args: Args) -> Result<()> {
     let io = io_to_read(&config.data)?;
     let server = Server::start_on(config, io)?;
     #[cfg(feature = "cluster")]
-    let shipping = ship.start(&server, &data)?;
+    let threads = buckets.start(&server, &data)?;
     server.wait()?;
     // The server closes the database only if nobody else has it.
     #[cfg(feature = "cluster")]
-    drop(shipping);
+    drop(threads);
     server.stop()
 }

@@ -5,8 +5,10 @@ use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
 use crate::{close, is_bucket, open};
 use chrono::{DateTime, SecondsFormat, Utc};
+use fleetdb_cluster::IntervalThread;
+use fleetdb_cluster::adoption::Adopter;
 use fleetdb_cluster::bucket::Bucket;
-use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper, ShippingThread};
+use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Database, Error, Result};
 use fleetdb_server::{Server, Size};
@@ -15,67 +17,118 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
-/// The shortest time between two shipments in milliseconds.
+/// The shortest interval in milliseconds.
 const MIN_INTERVAL_MS: u64 = 100;
+/// The interval in milliseconds, unless another is given.
+const INTERVAL_MS: u64 = 60_000;
 
-/// Where a served database is shipped: options of the server, also in the configuration file.
+/// What a served database has to do with buckets: options of the server, also in the configuration file.
 #[derive(clap::Args, Default, Deserialize)]
-pub struct Ship {
+pub struct BucketOptions {
     /// Bucket to which the database is shipped while it is served, s3://BUCKET/PREFIX [default: none]
     #[arg(long, env = "FLEETDB_SHIP", value_name = "URL")]
     ship: Option<String>,
+    /// Bucket to which new rows are sent for a server that adopts them, s3://BUCKET/DEVICES/DEVICE
+    /// [default: none]
+    #[arg(long, env = "FLEETDB_OUTBOX", value_name = "URL")]
+    outbox: Option<String>,
     /// Time between two shipments in milliseconds, at least 100 [default: 60000]
     #[arg(long, env = "FLEETDB_SHIP_INTERVAL_MS")]
     ship_interval_ms: Option<u64>,
     /// Maximum bandwidth of shipping in bytes per second: 10MB, or bytes [default: no limit]
     #[arg(long, env = "FLEETDB_SHIP_BANDWIDTH")]
     ship_bandwidth: Option<Size>,
+    /// Bucket with the outboxes of devices, whose rows are adopted, s3://BUCKET/DEVICES [default: none]
+    #[arg(long, env = "FLEETDB_ADOPT", value_name = "URL")]
+    adopt: Option<String>,
+    /// Time between two looks at the outboxes in milliseconds, at least 100 [default: 60000]
+    #[arg(long, env = "FLEETDB_ADOPT_INTERVAL_MS")]
+    adopt_interval_ms: Option<u64>,
 }
 
-impl Ship {
+/// Where a database is shipped, and how.
+struct Target {
+    bucket: Bucket,
+    is_outbox: bool,
+    interval: Duration,
+    bandwidth: Option<NonZeroU64>,
+}
+
+impl BucketOptions {
     /// The keys in the configuration file.
-    pub const KEYS: [&str; 3] = ["ship", "ship_interval_ms", "ship_bandwidth"];
+    pub const KEYS: [&str; 6] = ["ship", "outbox", "ship_interval_ms", "ship_bandwidth", "adopt", "adopt_interval_ms"];
 
     /// These options, with those that are not given taken from `others`.
     pub fn or(self, others: Self) -> Self {
         Self {
             ship: self.ship.or(others.ship),
+            outbox: self.outbox.or(others.outbox),
             ship_interval_ms: self.ship_interval_ms.or(others.ship_interval_ms),
             ship_bandwidth: self.ship_bandwidth.or(others.ship_bandwidth),
+            adopt: self.adopt.or(others.adopt),
+            adopt_interval_ms: self.adopt_interval_ms.or(others.adopt_interval_ms),
         }
     }
 
-    /// The bucket and how it is shipped to; `None` if the database is not shipped.
-    fn wanted(&self) -> Result<Option<(Bucket, Duration, Option<NonZeroU64>)>> {
-        let interval_ms = self.ship_interval_ms.unwrap_or(60_000);
-        if interval_ms < MIN_INTERVAL_MS {
-            return Err(Error::invalid(format!(
-                "option ship_interval_ms is {interval_ms}, but must be at least {MIN_INTERVAL_MS}"
-            )));
-        }
+    fn target(&self) -> Result<Option<Target>> {
+        let interval = interval("ship_interval_ms", self.ship_interval_ms)?;
         let of_size = |Size(bytes): Size| {
             NonZeroU64::new(bytes as u64)
                 .ok_or_else(|| Error::invalid("option ship_bandwidth is 0, but must be at least 1 byte"))
         };
         let bandwidth = self.ship_bandwidth.map(of_size).transpose()?;
-        let Some(url) = &self.ship else { return Ok(None) };
-        Ok(Some((Bucket::open(url)?, Duration::from_millis(interval_ms), bandwidth)))
+        let (url, is_outbox) = match (&self.ship, &self.outbox) {
+            (None, None) => return Ok(None),
+            (Some(url), None) => (url, false),
+            (None, Some(url)) => (url, true),
+            (Some(_), Some(_)) => return Err(Error::invalid("give option ship or option outbox, not both")),
+        };
+        Ok(Some(Target { bucket: Bucket::open(url)?, is_outbox, interval, bandwidth }))
     }
 
-    /// Checks the options, and shows the URL.
+    fn adopted(&self) -> Result<Option<(Bucket, Duration)>> {
+        let interval = interval("adopt_interval_ms", self.adopt_interval_ms)?;
+        self.adopt.as_ref().map(|url| Ok((Bucket::open(url)?, interval))).transpose()
+    }
+
+    /// Whether the database is written for or by these options.
+    pub fn is_used(&self) -> bool {
+        self.ship.is_some() || self.outbox.is_some() || self.adopt.is_some()
+    }
+
+    /// Checks the options, and shows the URLs.
     pub fn check(&self) -> Result<()> {
-        if let Some((bucket, ..)) = self.wanted()? {
-            print_line!("{:<10} {}", "ship", bucket.url());
+        if let Some(target) = self.target()? {
+            print_line!("{:<10} {}", if target.is_outbox { "outbox" } else { "ship" }, target.bucket.url());
+        }
+        if let Some((bucket, _)) = self.adopted()? {
+            print_line!("{:<10} {}", "adopt", bucket.url());
         }
         Ok(())
     }
 
-    /// Starts to ship, if that is wanted. What it gives must be dropped before the server is stopped,
-    /// which closes the database only if nobody else has it.
-    pub fn start(&self, server: &Server, data: &Path) -> Result<Option<ShippingThread>> {
-        let Some((bucket, interval, bandwidth)) = self.wanted()? else { return Ok(None) };
-        let shipper = Shipper::new(bucket, Io::files(data))?.with_bandwidth(bandwidth);
-        ShippingThread::start(server.database(), shipper, interval).map(Some)
+    /// Starts what is wanted. What it gives must be dropped before the server is stopped, which closes
+    /// the database only if nobody else has it.
+    pub fn start(&self, server: &Server, data: &Path) -> Result<Vec<IntervalThread>> {
+        let mut threads = Vec::new();
+        if let Some(Target { bucket, is_outbox, interval, bandwidth }) = self.target()? {
+            let io = Io::files(data);
+            let shipper = if is_outbox { Shipper::outbox(&bucket, io)? } else { Shipper::new(bucket, io)? };
+            threads.push(shipper.with_bandwidth(bandwidth).at_intervals(server.database(), interval)?);
+        }
+        if let Some((bucket, interval)) = self.adopted()? {
+            threads.push(Adopter::new(bucket)?.at_intervals(server.database(), interval)?);
+        }
+        Ok(threads)
+    }
+}
+
+fn interval(option: &str, given_ms: Option<u64>) -> Result<Duration> {
+    match given_ms.unwrap_or(INTERVAL_MS) {
+        ms if ms < MIN_INTERVAL_MS => {
+            Err(Error::invalid(format!("option {option} is {ms}, but must be at least {MIN_INTERVAL_MS}")))
+        }
+        ms => Ok(Duration::from_millis(ms)),
     }
 }
 

@@ -339,7 +339,13 @@ impl Server {
 
     /// Writes a row to each of 50 containers.
     fn write(&self, second: u64) {
-        let lines: String = (0..50).map(|meter| format!("readings,meter=m{meter} kwh={second} {second}\n")).collect();
+        self.write_as("m", second);
+    }
+
+    /// Writes a row to each of 50 containers, whose names begin with this.
+    fn write_as(&self, name: &str, second: u64) {
+        let line = |meter| format!("readings,meter={name}{meter} kwh={second} {second}\n");
+        let lines: String = (0..50).map(line).collect();
         let answer = request(&self.address, "POST", "/write?precision=s", &lines);
         assert!(answer.contains(" 204 "), "{answer}");
     }
@@ -453,9 +459,53 @@ fn the_configuration_file_says_where_to_ship() {
         (format!("ship = '{url}'\nship_interval_ms = 1"), "ship_interval_ms is 1, but must be at least 100"),
         (format!("ship = '{url}'\nship_bandwidth = 0"), "ship_bandwidth is 0"),
         (format!("ship = '{url}'\nshipp = 1"), "shipp"),
+        (format!("ship = '{url}'\noutbox = '{url}'"), "not both"),
+        (format!("adopt = '{url}'\nadopt_interval_ms = 0"), "adopt_interval_ms is 0"),
+        (format!("adopt = '{url}'\nread_only = true"), "read_only excludes"),
         ("shipp = 1".to_owned(), "line 1"),
     ] {
         let wrong = checked(&text);
         assert!(wrong.contains(says), "{text}: {wrong}");
     }
+}
+
+#[test]
+fn a_server_adopts_the_rows_of_devices_through_outages_and_kills() {
+    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let port = free_port();
+    let Some(store) = Store::start_at(port, "versitygw", stored.path()) else { return };
+    let endpoint = store.endpoint.clone();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let all = format!("s3://{BUCKET}/vehicles");
+    let start_device = |name: &str| {
+        let outbox = format!("{all}/{name}");
+        Server::start_with(&place(name), &["--outbox", &outbox, "--ship-interval-ms", "100"], &endpoint)
+    };
+    let start_cloud =
+        || Server::start_with(&place("cloud"), &["--adopt", &all, "--adopt-interval-ms", "100"], &endpoint);
+    let (one, two, cloud) = (start_device("one"), start_device("two"), start_cloud());
+    one.write_as("one", 1);
+    two.write_as("two", 1);
+    let rows = "SELECT 'rows: ' || count(*), sum(kwh)::BIGINT FROM readings";
+    cloud.wait_for_row(rows, "rows: 100,100");
+    // All three are killed while the store is away, and each starts alone.
+    drop(store);
+    one.write_as("one", 2);
+    drop((one, cloud));
+    two.write_as("two", 2);
+    drop(two);
+    let two = start_device("two");
+    two.write_as("two", 3);
+    let store = Store::start_at(port, "versitygw", stored.path()).unwrap();
+    let cloud = start_cloud();
+    cloud.wait_for_row(rows, "rows: 200,350");
+    let one = start_device("one");
+    cloud.wait_for_row(rows, "rows: 250,450");
+    // A row that is replaced is there once, and the server knows where its rows come from.
+    one.write_as("one", 2);
+    let devices = "SELECT device, rows FROM fleetdb_devices ORDER BY device";
+    cloud.wait_for_answer("POST", "/api/v1/sql?format=csv", devices, &["one,150", "two,150"]);
+    cloud.wait_for_row(rows, "rows: 250,450");
+    let restored = store.run(fleetdb(&["restore", &format!("{all}/one"), "--data", &place("restored")]));
+    assert!(said(&restored).contains("contains no shipped database"), "{}", said(&restored));
 }

@@ -340,6 +340,19 @@ impl Bucket {
         self.listed(listed)
     }
 
+    /// The names of the folders directly below, sorted.
+    ///
+    /// # Errors
+    /// As [`objects`](Self::objects).
+    pub async fn folders(&self) -> Result<Vec<String>> {
+        let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
+        let listed = listed.map_err(|error| self.failed("list", "", error))?;
+        let name = |folder: &Path| folder.filename().map(str::to_owned);
+        let mut names: Vec<String> = listed.common_prefixes.iter().filter_map(name).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
     fn listed(&self, listed: object_store::Result<Vec<ObjectMeta>>) -> Result<Vec<Listed>> {
         let listed = listed.map_err(|error| self.failed("list", "", error))?;
         let object = |object: &ObjectMeta| {

@@ -5,11 +5,16 @@
 //!    created only if absent, and the object that names an owner is replaced only if it is unchanged.
 //! 2. [`check`] tries whether a store keeps these promises, and how long a write takes.
 //! 3. [`shipped`]: the segments and manifests of a database in a bucket, for backups and readers.
+//! 4. [`adoption`]: a server takes over the rows that devices hand over.
 
+pub mod adoption;
 mod background;
 pub mod bucket;
 pub mod check;
+mod intervals;
 mod requests;
 pub mod shipped;
 #[cfg(test)]
 mod unreliable;
+
+pub use intervals::IntervalThread;

@@ -41,6 +41,11 @@ impl Requests {
         Ok(Self { bucket, runtime, stopped: Arc::new(watch::Sender::new(false)) })
     }
 
+    /// The same for a prefix below this one; what stops these requests stops those as well.
+    pub(crate) fn within(&self, name: &str) -> Self {
+        Self { bucket: self.bucket.within(name), ..self.clone() }
+    }
+
     /// What ends the requests.
     pub(crate) fn stop(&self) -> Stop {
         Stop(Arc::clone(&self.stopped))

@@ -94,11 +94,13 @@ impl Shared {
         let manifest = self.manifest.lock();
         let state = manifest.state();
         for schema in state.tables.values() {
-            let segments: Vec<&SegmentEntry> = state.segments_of(schema.id).collect();
+            let apart = self.apart.load(Ordering::Relaxed);
+            let (older, newer): (Vec<&SegmentEntry>, Vec<_>) =
+                state.segments_of(schema.id).partition(|entry| entry.generation.0 <= apart);
             let deletes = state.deletes_of(schema.id);
             let expired = schema.expired(now_ns);
             let facts = plan::Facts { deletes, expired, flushed: state.flushed, full };
-            if let Some(step) = plan::next(&segments, &facts) {
+            if let Some(step) = plan::next(&newer, &facts).or_else(|| plan::next(&older, &facts)) {
                 let (deletes, purged) = Self::listed_deletes(state, schema.id);
                 let facts = PlanFacts { deletes, expired, purged };
                 return Some((Arc::new(schema.clone()), step, facts));

@@ -13,7 +13,7 @@
 use crate::catalog::Table;
 use crate::commit::{Acknowledged, TryCommit, completion};
 use crate::error::{Code, Error, Result};
-use crate::ids::TableId;
+use crate::ids::{Generation, TableId};
 use crate::io::{Io, Joiner};
 use crate::manifest::Edit;
 use crate::memory::QueryMemory;
@@ -317,6 +317,28 @@ impl Database {
     /// ```
     pub fn note_shipping(&self, shipping: Shipping) {
         self.shared.queue.lock().shipping = Some(shipping);
+    }
+
+    /// From now on, compaction merges no rows of this generation or older ones with newer rows, so that
+    /// whoever has copied the older ones finds the newer ones in segments of their own. A reopened
+    /// database has forgotten it.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// let append = |at| {
+    ///     db.container("t", &[Value::Int(1)]).unwrap().append(at, &[]).unwrap();
+    ///     db.flush().unwrap();
+    /// };
+    /// (0..4).for_each(append);
+    /// db.keep_apart(db.checkpoint().state().flushed);
+    /// (4..8).for_each(append);
+    /// db.compact().unwrap();
+    /// assert_eq!(db.status().segments, 2);
+    /// ```
+    pub fn keep_apart(&self, generation: Generation) {
+        self.shared.apart.store(generation.0, Ordering::Relaxed);
     }
 
     /// The last batch that readers see.

@@ -69,6 +69,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
         wake: Condvar::new(),
         compaction: Mutex::new(()),
         counters: Counters::default(),
+        apart: AtomicU64::new(0),
         applied: AtomicU64::new(replay.last.0),
         io,
     })

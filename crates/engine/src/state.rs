@@ -105,6 +105,8 @@ pub(crate) struct Shared {
     /// Held during a step of compaction.
     pub(crate) compaction: Mutex<()>,
     pub(crate) counters: Counters,
+    /// See [`Database::keep_apart`](crate::Database::keep_apart).
+    pub(crate) apart: AtomicU64,
     /// Sequence of the last batch in the memtables.
     pub(crate) applied: AtomicU64,
     pub(crate) next_segment: AtomicU64,

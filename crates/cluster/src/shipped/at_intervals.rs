@@ -2,59 +2,27 @@
 
 use super::garbage::collect;
 use super::{HISTORY, Shipment, Shipper};
+use crate::intervals::IntervalThread;
 use crate::requests::Stop;
-use fleetdb_engine::{Database, Error, Result, Shipping};
+use fleetdb_engine::{Database, Result, Shipping};
 use std::sync::Weak;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often garbage is collected.
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// A thread that ships a database at intervals. It ends when it is stopped or dropped, and does not keep
-/// the database open between shipments.
-pub struct ShippingThread {
-    stop: Stop,
-    /// Dropped to end the wait for the next shipment.
-    waiting: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl ShippingThread {
-    /// Starts to ship the database, now and then at intervals. Each shipment
-    /// first writes the rows of the log to segments, so that the bucket lags behind by the interval and
-    /// the time of a shipment. [`Database::status`] says by how much, and why a shipment failed; the
-    /// next one tries again.
+impl Shipper {
+    /// Starts a thread that ships the database, now and then at intervals. Each shipment first writes the
+    /// rows of the log to segments, so that the bucket lags behind by the interval and the time of a
+    /// shipment. [`Database::status`] says by how much, and why a shipment failed; the next one tries
+    /// again. The thread does not keep the database open between shipments.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(db: Weak<Database>, shipper: Shipper, interval: Duration) -> Result<Self> {
-        let stop = shipper.requests().stop();
-        let (waiting, wait) = channel();
-        let mut work = Work { db, shipper, shipping: Shipping::default(), collected: None, stop: stop.clone() };
-        let run = move || {
-            while work.ship() {
-                match wait.recv_timeout(interval) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("fleetdb-ship".to_owned()).spawn(run);
-        let thread = thread.map_err(|e| Error::io("could not start the thread that ships", &e))?;
-        Ok(Self { stop, waiting: Some(waiting), thread: Some(thread) })
-    }
-}
-
-impl Drop for ShippingThread {
-    /// Stops the running shipment and waits for the thread. What was sent stays.
-    fn drop(&mut self) {
-        self.stop.stop();
-        self.waiting = None;
-        if let Some(thread) = self.thread.take() {
-            thread.join().ok();
-        }
+    pub fn at_intervals(self, db: Weak<Database>, interval: Duration) -> Result<IntervalThread> {
+        let stop = self.requests().stop();
+        let mut work = Work { db, shipper: self, shipping: Shipping::default(), collected: None, stop: stop.clone() };
+        IntervalThread::start("fleetdb-ship", stop, interval, move || work.ship())
     }
 }
 

@@ -8,19 +8,23 @@
 //!
 //! 1. [`Shipper`] sends the segments that the bucket lacks, and then creates the next manifest. So the
 //!    segments of each manifest are there.
-//!    [`ShippingThread`] does so at intervals.
+//!    [`Shipper::at_intervals`] does so on a thread.
 //! 2. [`ShippedDatabase`] reads a manifest and its segments as if they were a database directory: the
 //!    engine's reader and its restore need nothing else.
-//! 3. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
+//! 3. In the folder `outbox` are not all rows of a database but those that a server has not
+//!    [adopted](crate::adoption) yet. The server writes to the object `adopted` how far it is.
+//! 4. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
 
 mod at_intervals;
 mod garbage;
+mod outbox;
 mod record;
 mod ship;
 mod storage;
 
-pub use at_intervals::ShippingThread;
 pub use garbage::{Garbage, HISTORY, collect_garbage};
+pub use outbox::DEVICES;
+pub(crate) use outbox::Outbox;
 pub use ship::{Shipment, Shipper, pin, unpin};
 pub use storage::{Moment, ShippedDatabase, manifests};
 
@@ -32,6 +36,10 @@ use std::time::SystemTime;
 const MANIFESTS: &str = "manifest";
 const PINS: &str = "pins";
 const SEGMENTS: &str = "segments";
+/// The folder of what a device hands over, in its prefix.
+const OUTBOX: &str = "outbox";
+/// In an [`OUTBOX`]: the last generation that was adopted.
+const ADOPTED: &str = "adopted";
 /// Ends the names of manifests.
 const MANIFEST_SUFFIX: &str = ".manifest";
 /// The longest name of a pin.

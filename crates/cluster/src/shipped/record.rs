@@ -5,7 +5,7 @@
 //! wrote or was restored from, another copy ships there, and this one must not.
 
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Error, Generation, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,12 +24,15 @@ pub(super) struct Record {
     pub(super) sum: String,
     /// The sums of what may have been written as the next one.
     pub(super) tried: Vec<String>,
+    /// The last generation whose rows it has.
+    #[serde(default)]
+    pub(super) flushed: Generation,
 }
 
 impl Record {
     /// A record of a manifest that is there.
-    pub(super) fn of(number: u64, sum: String) -> Self {
-        Self { number, sum, tried: Vec::new() }
+    pub(super) fn of(number: u64, sum: String, flushed: Generation) -> Self {
+        Self { number, sum, tried: Vec::new(), flushed }
     }
 
     /// Reads the record of a bucket.

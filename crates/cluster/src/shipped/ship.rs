@@ -1,13 +1,13 @@
 //! Sends what a database has on disk to a bucket.
 
 use super::record::Record;
-use super::{SEGMENTS, manifest_name, newest_after, pin_name, read_manifest, segment_name, state_of};
+use super::{OUTBOX, SEGMENTS, manifest_name, newest_after, outbox, pin_name, read_manifest, segment_name, state_of};
 use crate::bucket::{Bucket, Listed, Outcome, sha256};
 use crate::requests::Requests;
 use bytes::Bytes;
 use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Checkpoint, Code, Database, Error, Result};
+use fleetdb_engine::{Checkpoint, Code, Database, Error, Generation, Result};
 use std::collections::HashSet;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
@@ -37,6 +37,7 @@ pub struct Shipper {
     /// What the bucket has; `None` until it is asked, and after an error.
     known: Option<Known>,
     bandwidth: Option<NonZeroU64>,
+    is_outbox: bool,
 }
 
 /// Keeps a shipment within a bandwidth.
@@ -91,7 +92,17 @@ impl Shipper {
     /// # Errors
     /// The thread for requests cannot be started.
     pub fn new(bucket: Bucket, io: Io) -> Result<Self> {
-        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None })
+        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None, is_outbox: false })
+    }
+
+    /// Prepares to hand the rows of the database over to a server that [adopts](crate::adoption) them. Each
+    /// row is sent once, with the segment to which it was flushed; what compaction does later is not.
+    /// Nothing is sent yet.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn outbox(bucket: &Bucket, io: Io) -> Result<Self> {
+        Ok(Self { is_outbox: true, ..Self::new(bucket.within(OUTBOX), io)? })
     }
 
     /// Limits the bandwidth, in bytes per second.
@@ -118,9 +129,22 @@ impl Shipper {
         let checkpoint = db.checkpoint();
         let mut known = match self.known.take() {
             Some(known) => known,
-            None => self.look(&checkpoint.state().database_id)?,
+            None => {
+                let record = Record::read(&self.io, self.requests.url())?;
+                self.keep_apart(db, record.flushed);
+                self.look(record, &checkpoint.state().database_id)?
+            }
         };
-        let state = checkpoint.state();
+        let outbox = match &known.state {
+            _ if !self.is_outbox => None,
+            None => Some(outbox::first(checkpoint.state())),
+            Some(sent) => {
+                self.keep_apart(db, sent.flushed);
+                let adopted = if sent.segments.is_empty() { Generation(0) } else { outbox::adopted(&self.requests)? };
+                Some(outbox::next(sent, adopted, checkpoint.state()))
+            }
+        };
+        let state = outbox.as_ref().unwrap_or(checkpoint.state());
         let bytes = state.segments.values().map(|entry| entry.bytes).sum();
         let mut shipment = Shipment { segments: state.segments.len(), bytes, ..Shipment::default() };
         if known.state.as_ref() != Some(state) {
@@ -137,6 +161,7 @@ impl Shipper {
                 progress(done, bytes);
             }
             self.list(&mut known, state)?;
+            self.keep_apart(db, state.flushed);
             shipment.is_new = true;
         }
         shipment.number = known.record.number;
@@ -144,10 +169,15 @@ impl Shipper {
         Ok(shipment)
     }
 
+    fn keep_apart(&self, db: &Database, sent: Generation) {
+        if self.is_outbox {
+            db.keep_apart(sent);
+        }
+    }
+
     /// Looks what the bucket has, and whether this database may ship there.
-    fn look(&self, database_id: &str) -> Result<Known> {
+    fn look(&self, mut record: Record, database_id: &str) -> Result<Known> {
         let url = self.requests.url();
-        let mut record = Record::read(&self.io, url)?;
         let Some((number, written)) = newest_after(&self.requests, 0)? else {
             // What was tried may arrive yet. An emptied bucket is a new one.
             let record = if record.number == 0 { record } else { Record::default() };
@@ -163,7 +193,7 @@ impl Shipper {
         let is_last = number == record.number && sum == record.sum;
         let was_tried = number == record.number + 1 && record.tried.contains(&sum);
         if was_tried {
-            record = Record::of(number, sum);
+            record = Record::of(number, sum, state.flushed);
             record.write(&self.io, url)?;
         } else if !is_last {
             return Err(of_a_copy(url, number));
@@ -234,7 +264,7 @@ impl Shipper {
             }
             let name = manifest_name(number);
             if self.requests.wait(|bucket| async move { bucket.claim(&name, &bytes).await })? {
-                known.record = Record::of(number, sum);
+                known.record = Record::of(number, sum, state.flushed);
                 known.record.write(&self.io, url)?;
                 known.segments = names_of(state).collect();
                 known.state = Some(state.clone());
@@ -246,7 +276,8 @@ impl Shipper {
             if !known.record.tried.contains(&sum) {
                 return Err(of_a_copy(url, number));
             }
-            known.record = Record::of(number, sum);
+            let tried = state_of(&self.requests, number, &found)?;
+            known.record = Record::of(number, sum, tried.flushed);
             known.record.write(&self.io, url)?;
         }
     }
@@ -296,5 +327,6 @@ pub fn unpin(bucket: &Bucket, name: &str) -> Result<()> {
 /// Lets a restored directory go on shipping where it came from. A copy that ships there already is then
 /// refused.
 pub(super) fn remember(io: &Io, url: &str, number: u64, manifest: &[u8]) -> Result<()> {
-    Record::of(number, sha256(manifest)).write(io, url)
+    let flushed = State::from_manifest(url, manifest, number)?.flushed;
+    Record::of(number, sha256(manifest), flushed).write(io, url)
 }

@@ -404,9 +404,7 @@ fn a_thread_ships_until_it_is_dropped() {
     let db = Arc::new(Database::open_with(io.clone(), Settings::default()).unwrap());
     db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     let interval = Duration::from_millis(1);
-    let thread =
-        ShippingThread::start(Arc::downgrade(&db), Shipper::new(bucket.clone(), io.clone()).unwrap(), interval)
-            .unwrap();
+    let thread = Shipper::new(bucket.clone(), io.clone()).unwrap().at_intervals(Arc::downgrade(&db), interval).unwrap();
     let append = |at: i64| db.container("t", &[Value::Int(1)]).unwrap().append(at, &[]).unwrap();
     let lag = || db.status().shipping.unwrap_or_default();
     append(1);
@@ -424,8 +422,7 @@ fn a_thread_ships_until_it_is_dropped() {
     append(3);
     // A store that never answers does not keep the thread.
     store.state().hangs = true;
-    let thread =
-        ShippingThread::start(Arc::downgrade(&db), Shipper::new(bucket.clone(), io).unwrap(), interval).unwrap();
+    let thread = Shipper::new(bucket.clone(), io).unwrap().at_intervals(Arc::downgrade(&db), interval).unwrap();
     wait_until(|| store.state().hanging > 0);
     drop(thread);
     store.state().hangs = false;
@@ -462,7 +459,7 @@ fn a_bandwidth_is_kept_and_does_not_hold_up_the_end() {
     db.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
     db.container("t", &[Value::Int(1)]).unwrap().append(1, &[]).unwrap();
     let shipper = Shipper::new(bucket.clone(), Io::files(data.path())).unwrap().with_bandwidth(NonZeroU64::new(1));
-    let thread = ShippingThread::start(Arc::downgrade(&db), shipper, Duration::from_millis(1)).unwrap();
+    let thread = shipper.at_intervals(Arc::downgrade(&db), Duration::from_millis(1)).unwrap();
     let requests = Requests::new(bucket).unwrap();
     wait_until(|| !requests.wait(|bucket| async move { bucket.within(SEGMENTS).objects().await }).unwrap().is_empty());
     drop(thread);

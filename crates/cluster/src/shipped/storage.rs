@@ -9,7 +9,7 @@ use crate::bucket::Bucket;
 use crate::requests::Requests;
 use bytes::Bytes;
 use fleetdb_engine::backup::{BackupReport, restore};
-use fleetdb_engine::inspect::{CheckReport, segment_file};
+use fleetdb_engine::inspect::{CheckReport, State, segment_file};
 use fleetdb_engine::io::{Io, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
@@ -189,6 +189,15 @@ fn with_time(requests: &Requests, number: u64) -> Result<(u64, SystemTime)> {
     let found = listed.into_iter().find(|object| manifest_number(&object.name) == Some(number));
     let found = found.ok_or_else(|| Error::invalid(format!("{} has no manifest {number}", requests.url())))?;
     Ok((number, found.written))
+}
+
+/// The machine on which a reader reads a database that has only the segments of a state.
+pub(super) fn holding(requests: &Requests, state: &State) -> Result<Io> {
+    const NUMBER: u64 = 1;
+    let (requests, manifest) = (requests.clone(), Bytes::from(state.to_manifest(NUMBER)?));
+    let inner = Inner { requests, follows: false, seen: Mutex::default(), pieces: Mutex::default() };
+    inner.take(NUMBER, manifest, None)?;
+    Ok(ShippedDatabase(Arc::new(inner)).io())
 }
 
 /// A file whose bytes are an object, or some that were read already.

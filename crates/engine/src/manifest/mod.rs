@@ -392,7 +392,7 @@ impl State {
     }
 
     /// The segments of a table, by id.
-    pub(crate) fn segments_of(&self, table: TableId) -> impl Iterator<Item = &SegmentEntry> {
+    pub fn segments_of(&self, table: TableId) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.values().filter(move |entry| entry.table == table)
     }
 

@@ -1,0 +1,384 @@
+//! Adopts what devices hand over: a server takes the rows of their outboxes into its own tables.
+//!
+//! Each device ships to a prefix of its own below a common one ([`Shipper::outbox`](crate::shipped::Shipper)).
+//!
+//! 1. The table [`DEVICES`] says for each device up to which generation its rows were adopted.
+//! 2. [`Adopter::adopt`] reads what the newest manifest of an outbox lists beyond that, as a database that
+//!    holds only these segments, and commits it in batches. The last batch also contains the new row of
+//!    [`DEVICES`] and is synced. After a crash before that batch, the rows are written again over
+//!    themselves: they have the same primary keys.
+//! 3. Then the object `adopted` in the outbox tells the device, which no longer lists these segments.
+//!
+//! Tables that the server lacks, and columns, are created as the device has them, without its retention.
+//! Deletes and retention of a device are its own and change nothing here.
+
+use crate::bucket::Bucket;
+use crate::intervals::IntervalThread;
+use crate::requests::{Requests, Stop};
+use crate::shipped::{DEVICES, Outbox};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use fleetdb_engine::inspect::State;
+use fleetdb_engine::{
+    Batch, Code, Column, ColumnDefinition, ColumnType, Database, Durability, Error, Generation, Reader, Result, Role,
+    Rows, ScanRequest, Settings, TableDefinition, TableSchema, Unit, Value,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+/// How many devices are adopted at a time, unless a test says otherwise.
+const AT_A_TIME: usize = 4;
+
+/// What was adopted in one pass.
+#[derive(Debug, Default)]
+pub struct Adoption {
+    /// Devices that had something new.
+    pub devices: usize,
+    /// Their rows.
+    pub rows: u64,
+    /// The devices whose rows could not be adopted, and why.
+    pub failed: Vec<(String, Error)>,
+}
+
+/// What is known of a device, as the table [`DEVICES`] has it.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Device {
+    name: String,
+    /// Identifies its database.
+    database_id: String,
+    /// The number of the manifest that was adopted last.
+    manifest: u64,
+    /// The last generation that was adopted.
+    generation: Generation,
+    /// Rows that were adopted so far.
+    rows: u64,
+    /// When, in microseconds since 1970.
+    adopted_us: Option<i64>,
+    error: Option<String>,
+}
+
+/// Adopts the rows of all devices below a prefix.
+pub struct Adopter {
+    requests: Requests,
+    /// How far each device was told to be adopted.
+    told: Mutex<HashMap<String, Generation>>,
+    /// How many devices are adopted at a time.
+    at_a_time: usize,
+}
+
+impl Adopter {
+    /// Prepares to adopt from the prefixes below that of the bucket.
+    ///
+    /// ```
+    /// use fleetdb_cluster::{adoption::Adopter, bucket::Bucket, shipped::Shipper};
+    /// use fleetdb_engine::{ColumnType, Database, Settings, TableDefinition, Unit, Value, io::Io};
+    /// let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    /// let [device, server] = [0, 1].map(|n| Database::open(folders[n].path()).unwrap());
+    /// device.create_table(&TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second)).unwrap();
+    /// device.container("t", &[Value::Int(1)]).unwrap().append(5, &[]).unwrap();
+    /// device.flush().unwrap();
+    /// let bucket = Bucket::open(&format!("file://{}", folders[2].path().display())).unwrap();
+    /// let io = Io::files(folders[0].path());
+    /// Shipper::outbox(&bucket.within("device-1"), io).unwrap().ship(&device, |_, _| ()).unwrap();
+    /// let adopted = Adopter::new(bucket).unwrap().adopt(&server).unwrap();
+    /// assert_eq!((adopted.devices, adopted.rows), (1, 1));
+    /// assert_eq!(server.view().table("t").unwrap().count().unwrap(), 1);
+    /// ```
+    ///
+    /// # Errors
+    /// The thread for requests cannot be started.
+    pub fn new(bucket: Bucket) -> Result<Self> {
+        Ok(Self { requests: Requests::new(bucket)?, told: Mutex::default(), at_a_time: AT_A_TIME })
+    }
+
+    pub(crate) fn stop(&self) -> Stop {
+        self.requests.stop()
+    }
+
+    /// Where the devices are.
+    pub fn url(&self) -> &str {
+        self.requests.url()
+    }
+
+    /// Starts a thread that adopts what is new, now and then at intervals. The log reports each new error
+    /// of a device, and the table [`DEVICES`] has it. The thread does not keep the database open between
+    /// two passes.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub fn at_intervals(self, db: Weak<Database>, interval: Duration) -> Result<IntervalThread> {
+        let stop = self.stop();
+        let mut failing: HashMap<String, Error> = HashMap::new();
+        let work = move || {
+            let Some(db) = db.upgrade() else { return false };
+            let (failed, rows) = match self.adopt(&db) {
+                Ok(adoption) => (adoption.failed, adoption.rows),
+                Err(error) => (vec![(String::new(), error)], 0),
+            };
+            if self.stop().is_stopped() {
+                return false;
+            }
+            if rows > 0 {
+                tracing::debug!("adopted {rows} rows from {}", self.url());
+            }
+            // Each reason once: an outage may last for days.
+            for (name, error) in failed.iter().filter(|(name, error)| failing.get(name) != Some(error)) {
+                tracing::warn!("could not adopt from {}/{name}: {error}", self.url());
+            }
+            failing = failed.into_iter().collect();
+            true
+        };
+        IntervalThread::start("fleetdb-adopt", stop, interval, work)
+    }
+
+    /// Adopts what is new, device by device. If one fails, the others are adopted all the same.
+    ///
+    /// # Errors
+    /// The store does not list the devices, or the table [`DEVICES`] cannot be read or created.
+    pub fn adopt(&self, db: &Database) -> Result<Adoption> {
+        let names = self.requests.wait(|bucket| async move { bucket.folders().await })?;
+        let known = known_devices(db)?;
+        let (names, done) = (Mutex::new(names.into_iter()), Mutex::new(Adoption::default()));
+        let next = || names.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            while let Some(name) = next() {
+                let before = known.get(&name).cloned().unwrap_or(Device { name, ..Device::default() });
+                let adopted = self.adopt_device(db, &before);
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                match adopted {
+                    Ok(None) => {}
+                    Ok(Some(rows)) => {
+                        done.devices += 1;
+                        done.rows += rows;
+                    }
+                    Err(error) => done.failed.push((before.name.clone(), error)),
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..self.at_a_time).for_each(|_| drop(scope.spawn(work))));
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if !self.stop().is_stopped() {
+            note_errors(db, &done.failed)?;
+        }
+        Ok(done)
+    }
+
+    /// Adopts what a device has beyond `before`; gives the number of rows, or `None` if there is nothing new.
+    fn adopt_device(&self, db: &Database, before: &Device) -> Result<Option<u64>> {
+        let outbox = Outbox::of_device(&self.requests, &before.name);
+        let Some((number, state)) = outbox.newer_than(before.manifest)? else {
+            self.tell(&outbox, before)?;
+            return Ok(None);
+        };
+        let is_known = before.database_id == state.database_id;
+        let done = if is_known { before.generation } else { Generation(0) };
+        let after = Device {
+            name: before.name.clone(),
+            database_id: state.database_id.clone(),
+            manifest: number,
+            generation: state.flushed.max(done),
+            rows: before.rows,
+            adopted_us: Some(db.now_ns() / 1_000),
+            error: None,
+        };
+        let rows = self.take(db, &outbox, beyond(done, state), after.clone())?;
+        self.tell(&outbox, &after)?;
+        Ok(Some(rows))
+    }
+
+    /// Commits the rows of a state, and with the last of them what is then known of the device.
+    fn take(&self, db: &Database, outbox: &Outbox, state: State, mut after: Device) -> Result<u64> {
+        let settings = Settings::edge();
+        let _memory = db.query_memory().reserve("adopting the rows of a device", settings.memory_limit)?;
+        let wanted: Vec<&TableSchema> =
+            state.tables.values().filter(|table| state.segments_of(table.id).next().is_some()).collect();
+        for table in &wanted {
+            prepare(db, table)?;
+        }
+        let mut rows = 0;
+        let mut last = Batch::new();
+        if !wanted.is_empty() {
+            let reader = Reader::open(outbox.io(&state)?, settings)?;
+            let view = reader.view();
+            for table in &wanted {
+                for batch in view.table(&table.name)?.scan(&ScanRequest::all())? {
+                    let batch = batch?;
+                    rows += batch.num_rows() as u64;
+                    let before = std::mem::replace(&mut last, Batch::new().with(&table.name, batch));
+                    if !before.is_empty() {
+                        db.commit(before)?;
+                    }
+                    if self.stop().is_stopped() {
+                        return Err(Error::closed("adopting was stopped"));
+                    }
+                }
+            }
+        }
+        after.rows += rows;
+        db.commit(last.with_rows(row_of(db, &after)?).with_durability(Durability::Sync))?;
+        Ok(rows)
+    }
+
+    /// Tells a device how far it was adopted, unless it was told already.
+    fn tell(&self, outbox: &Outbox, device: &Device) -> Result<()> {
+        let told = || self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if device.generation == Generation(0) || told().get(&device.name) == Some(&device.generation) {
+            return Ok(());
+        }
+        outbox.tell(device.generation)?;
+        told().insert(device.name.clone(), device.generation);
+        Ok(())
+    }
+}
+
+/// The part of an outbox that is beyond a generation. The retention of the device hides nothing of it.
+fn beyond(done: Generation, mut state: State) -> State {
+    state.segments.retain(|_, entry| entry.generation > done);
+    state.tables.values_mut().for_each(|table| table.retention_seconds = None);
+    state
+}
+
+/// Creates a device's table, or the columns of it that are missing.
+fn prepare(db: &Database, table: &TableSchema) -> Result<()> {
+    let define = |column: &Column| ColumnDefinition {
+        name: column.name.clone(),
+        column_type: column.column_type,
+        nullable: column.nullable,
+        default: None,
+    };
+    let created = match db.table(&table.name) {
+        Ok(own) => own,
+        Err(error) if error.code() == Code::UndefinedTable => {
+            let definition = TableDefinition {
+                name: table.name.clone(),
+                columns: table.columns.iter().map(define).collect(),
+                primary_key: table.key.iter().chain(&table.time).map(|&at| table.columns[at].name.clone()).collect(),
+                merge: table.merge,
+                ..TableDefinition::default()
+            };
+            match db.create_table(&definition) {
+                // Another device was faster.
+                Err(error) if error.code() == Code::DuplicateTable => db.table(&table.name)?,
+                created => created?,
+            }
+        }
+        Err(error) => return Err(error),
+    };
+    for column in table.columns.iter().filter(|column| created.find(&column.name).is_none()) {
+        if column.role != Role::Field {
+            return Err(Error::invalid(format!(
+                "table '{}' of the device has the column '{}' in its primary key, but that of the server has not",
+                table.name, column.name
+            )));
+        }
+        // Rows that are there already have no value.
+        let column = ColumnDefinition { nullable: true, ..define(column) };
+        match db.add_column(&table.name, &column, Role::Field) {
+            Err(error) if error.code() == Code::DuplicateColumn => {}
+            added => drop(added?),
+        }
+    }
+    Ok(())
+}
+
+/// The table of the devices, which is created first.
+fn devices_table(db: &Database) -> Result<Arc<TableSchema>> {
+    match db.table(DEVICES) {
+        Err(error) if error.code() == Code::UndefinedTable => {
+            let table = TableDefinition::new(DEVICES).key("device", ColumnType::Utf8);
+            let table = table.field("database", ColumnType::Utf8).field("manifest", ColumnType::Int64);
+            let table = table.field("generation", ColumnType::Int64).field("rows", ColumnType::Int64);
+            let zoned = ColumnType::TimestampUtc(Unit::Microsecond);
+            db.create_table(&table.field("adopted", zoned).field("error", ColumnType::Utf8))
+        }
+        found => found,
+    }
+}
+
+fn known_devices(db: &Database) -> Result<HashMap<String, Device>> {
+    devices_table(db)?;
+    let mut known = HashMap::new();
+    for batch in db.view().table(DEVICES)?.scan(&ScanRequest::all())? {
+        let batch = batch?;
+        for device in devices_of(&batch)? {
+            known.insert(device.name.clone(), device);
+        }
+    }
+    Ok(known)
+}
+
+fn devices_of(batch: &RecordBatch) -> Result<Vec<Device>> {
+    let column = |name: &str, wanted: &DataType| {
+        let found = batch.column_by_name(name);
+        let found = found.ok_or_else(|| Error::invalid(format!("table '{DEVICES}' has no column '{name}'")))?;
+        Ok::<_, Error>(cast(found, wanted)?)
+    };
+    let texts = ["device", "database", "error"].map(|name| column(name, &DataType::Utf8));
+    let [name, database, error] = texts;
+    let (name, database, error) = (name?, database?, error?);
+    let text = |column: &dyn Array, row: usize| {
+        let column = column.as_string::<i32>();
+        column.is_valid(row).then(|| column.value(row).to_owned())
+    };
+    let [manifest, generation, rows, adopted] =
+        ["manifest", "generation", "rows", "adopted"].map(|name| column(name, &DataType::Int64));
+    let (manifest, generation, rows, adopted) = (manifest?, generation?, rows?, adopted?);
+    let number = |column: &dyn Array, row: usize| {
+        let column = column.as_primitive::<Int64Type>();
+        column.is_valid(row).then(|| column.value(row))
+    };
+    let count = |column: &dyn Array, row: usize| number(column, row).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    let device = |row: usize| Device {
+        name: text(&name, row).unwrap_or_default(),
+        database_id: text(&database, row).unwrap_or_default(),
+        manifest: count(&manifest, row),
+        generation: Generation(count(&generation, row)),
+        rows: count(&rows, row),
+        adopted_us: number(&adopted, row),
+        error: text(&error, row),
+    };
+    Ok((0..batch.num_rows()).map(device).collect())
+}
+
+/// A row of [`DEVICES`].
+fn row_of(db: &Database, device: &Device) -> Result<Rows> {
+    let schema = devices_table(db)?;
+    let mut rows = Rows::new(&schema);
+    let int = |number: u64| Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    let given = |name: &str| match name {
+        "device" => Value::from(device.name.as_str()),
+        "database" => Value::from(device.database_id.as_str()),
+        "manifest" => int(device.manifest),
+        "generation" => int(device.generation.0),
+        "rows" => int(device.rows),
+        "adopted" => device.adopted_us.map_or(Value::Null, Value::Int),
+        "error" => device.error.as_deref().map_or(Value::Null, Value::from),
+        _ => Value::Null,
+    };
+    let values: Vec<Value> = schema.columns.iter().map(|column| given(&column.name)).collect();
+    rows.push(&values)?;
+    Ok(rows)
+}
+
+/// Records why devices failed, where that is not known yet.
+fn note_errors(db: &Database, failed: &[(String, Error)]) -> Result<()> {
+    if failed.is_empty() {
+        return Ok(());
+    }
+    // A device may have failed after its rows were adopted.
+    let known = known_devices(db)?;
+    for (name, error) in failed {
+        let device = known.get(name).cloned().unwrap_or(Device { name: name.clone(), ..Device::default() });
+        let error = Some(error.to_string());
+        if device.error != error {
+            db.commit(Batch::new().with_rows(row_of(db, &Device { error, ..device })?))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "adoption_tests.rs"]
+mod tests;

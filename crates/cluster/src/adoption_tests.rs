@@ -1,0 +1,293 @@
+use super::*;
+use crate::shipped::{HISTORY, Moment, ShippedDatabase, Shipper, collect_garbage};
+use crate::unreliable::Unreliable;
+use fleetdb_engine::io::{Io, MemoryStorage};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::collections::BTreeMap;
+
+/// Keys and times, with their values.
+type Model = BTreeMap<(i64, i64), i64>;
+
+/// A database in memory that can lose its power.
+struct Site {
+    io: Io,
+    storage: Arc<MemoryStorage>,
+    db: Option<Database>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let storage = MemoryStorage::new();
+        let io = Io::memory(Arc::clone(&storage));
+        let db = Some(Database::open_with(io.clone(), Settings::default()).unwrap());
+        Self { io, storage, db }
+    }
+
+    fn db(&self) -> &Database {
+        self.db.as_ref().unwrap()
+    }
+
+    fn crash(&mut self) {
+        let after = self.storage.crash();
+        self.db = None;
+        self.io = Io::memory(Arc::clone(&after));
+        self.storage = after;
+        self.db = Some(Database::open_with(self.io.clone(), Settings::default()).unwrap());
+    }
+}
+
+/// A device that writes rows of its own keys and ships them.
+struct Device {
+    site: Site,
+    bucket: Bucket,
+    shipper: Shipper,
+    key: i64,
+    next: i64,
+    model: Model,
+}
+
+impl Device {
+    fn new(devices: &Bucket, key: i64) -> Self {
+        let site = Site::new();
+        let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+        site.db().create_table(&table.field("v", ColumnType::Int64)).unwrap();
+        let bucket = devices.within(&format!("device-{key}"));
+        let shipper = Shipper::outbox(&bucket, site.io.clone()).unwrap();
+        Self { site, bucket, shipper, key, next: 0, model: Model::new() }
+    }
+
+    fn put(&mut self, times: impl Iterator<Item = i64>, value: i64) {
+        let mut rows = Rows::new(&self.site.db().table("t").unwrap());
+        for at in times {
+            let id = 10 * self.key + at % 3;
+            rows.push(&[Value::Int(id), Value::Int(at), Value::Int(value)]).unwrap();
+            self.model.insert((id, at), value);
+        }
+        self.site.db().commit(Batch::new().with_rows(rows)).unwrap();
+    }
+
+    /// Writes new rows.
+    fn write(&mut self, count: i64, value: i64) {
+        self.put(self.next..self.next + count, value);
+        self.next += count;
+    }
+
+    fn crash(&mut self) {
+        self.site.crash();
+        self.shipper = Shipper::outbox(&self.bucket, self.site.io.clone()).unwrap();
+    }
+
+    /// Flushes and ships.
+    fn ship(&mut self) -> Result<u64> {
+        self.site.db().flush()?;
+        Ok(self.shipper.ship(self.site.db(), |_, _| ())?.sent_bytes)
+    }
+}
+
+fn adopter(devices: &Bucket) -> Adopter {
+    Adopter { at_a_time: 1, ..Adopter::new(devices.clone()).unwrap() }
+}
+
+fn rows_of(db: &Database) -> Model {
+    let mut rows = Model::new();
+    let view = db.view();
+    let Ok(table) = view.table("t") else { return rows };
+    for batch in table.scan(&ScanRequest::all()).unwrap() {
+        let batch = batch.unwrap();
+        let ints = |name: &str| {
+            let column = cast(batch.column_by_name(name).unwrap(), &DataType::Int64).unwrap();
+            column.as_primitive::<Int64Type>().values().to_vec()
+        };
+        for ((id, at), value) in ints("id").into_iter().zip(ints("ts")).zip(ints("v")) {
+            assert_eq!(rows.insert((id, at), value), None, "a row is there twice");
+        }
+    }
+    rows
+}
+
+fn all_of(devices: &[Device]) -> Model {
+    devices.iter().flat_map(|device| device.model.clone()).collect()
+}
+
+#[test]
+fn rows_are_sent_and_adopted_once_whatever_compaction_does() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let adopter = adopter(&bucket);
+    let (mut adopted, mut sent) = (0, 0);
+    for step in 0..100 {
+        device.write(50, step);
+        device.site.db().flush().unwrap();
+        if step % 10 == 3 {
+            device.site.db().compact().unwrap();
+        }
+        if step % 3 == 0 {
+            sent += device.ship().unwrap();
+        }
+        if step % 4 == 0 {
+            let pass = adopter.adopt(server.db()).unwrap();
+            assert!(pass.failed.is_empty(), "{:?}", pass.failed);
+            adopted += pass.rows;
+        }
+    }
+    sent += device.ship().unwrap();
+    adopted += adopter.adopt(server.db()).unwrap().rows;
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 0);
+    assert_eq!(adopted, 100 * 50);
+    assert_eq!(device.ship().unwrap(), 0);
+    let flushed = device.site.db().status().flushed_bytes;
+    assert!(sent <= flushed, "{sent} bytes sent, {flushed} flushed");
+    assert_eq!(rows_of(server.db()), device.model);
+    // The device lists nothing that was adopted, and what is a day old goes.
+    let listed = |bucket: &Bucket| {
+        let outbox = ShippedDatabase::open(bucket.within("outbox"), &Moment::Newest).unwrap();
+        Reader::open(outbox.io(), Settings::default()).unwrap().status().segments
+    };
+    device.write(1, 0);
+    device.ship().unwrap();
+    assert_eq!(listed(&device.bucket), 1);
+    let known = known_devices(server.db()).unwrap();
+    assert_eq!(known["device-1"].rows, 5_000);
+}
+
+#[test]
+fn a_gateway_hands_over_what_it_has_adopted() {
+    let ((_, below), (_, above)) = (Unreliable::new(0), Unreliable::new(0));
+    let (mut device, gateway, cloud) = (Device::new(&below, 1), Site::new(), Site::new());
+    device.write(100, 7);
+    device.ship().unwrap();
+    adopter(&below).adopt(gateway.db()).unwrap();
+    gateway.db().flush().unwrap();
+    Shipper::outbox(&above.within("gateway"), gateway.io.clone()).unwrap().ship(gateway.db(), |_, _| ()).unwrap();
+    let pass = adopter(&above).adopt(cloud.db()).unwrap();
+    assert!(pass.failed.is_empty() && pass.rows == 100, "{pass:?}");
+    assert_eq!(rows_of(cloud.db()), device.model);
+    assert_eq!(known_devices(cloud.db()).unwrap().into_keys().collect::<Vec<_>>(), ["gateway"]);
+}
+
+#[test]
+fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut fine, mut odd, server) = (Device::new(&bucket, 1), Device::new(&bucket, 2), Site::new());
+    let adopter = adopter(&bucket);
+    fine.write(10, 1);
+    fine.ship().unwrap();
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 10);
+    let column = ColumnDefinition { name: "w".into(), column_type: ColumnType::Float64, nullable: true, default: None };
+    fine.site.db().add_column("t", &column, Role::Field).unwrap();
+    let schema = fine.site.db().table("t").unwrap();
+    let mut rows = Rows::new(&schema);
+    rows.push(&[Value::Int(10), Value::Int(999), Value::Int(1), Value::Float(0.5)]).unwrap();
+    fine.site.db().commit(Batch::new().with_rows(rows)).unwrap();
+    fine.ship().unwrap();
+    odd.site.db().drop_table("t").unwrap();
+    let table = TableDefinition::new("t").key("id", ColumnType::Utf8).time("ts", Unit::Second);
+    odd.site.db().create_table(&table).unwrap();
+    odd.site.db().container("t", &["a".into()]).unwrap().append(1, &[]).unwrap();
+    odd.ship().unwrap();
+    let pass = adopter.adopt(server.db()).unwrap();
+    assert_eq!((pass.rows, pass.failed.len()), (1, 1), "{pass:?}");
+    assert_eq!(server.db().table("t").unwrap().columns[3].name, "w");
+    let error = known_devices(server.db()).unwrap()["device-2"].error.clone().unwrap();
+    assert!(error.contains("column 'id'"), "{error}");
+    // It is adopted once it fits.
+    odd.site.db().drop_table("t").unwrap();
+    let table = TableDefinition::new("other").key("id", ColumnType::Utf8).time("ts", Unit::Second);
+    odd.site.db().create_table(&table).unwrap();
+    odd.site.db().container("other", &["a".into()]).unwrap().append(1, &[]).unwrap();
+    odd.ship().unwrap();
+    let pass = adopter.adopt(server.db()).unwrap();
+    assert_eq!((pass.rows, pass.failed.len()), (1, 0), "{pass:?}");
+    assert_eq!(known_devices(server.db()).unwrap()["device-2"].error, None);
+}
+
+#[test]
+fn a_device_s_retention_and_an_emptied_outbox_lose_nothing() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    device.site.db().set_retention("t", Some(60)).unwrap();
+    let now = device.site.db().now_ns() / 1_000_000_000;
+    device.put([now - 30, now].into_iter(), 1);
+    device.ship().unwrap();
+    // The clock of the server is ahead, so the rows are expired for it.
+    let adopter = adopter(&bucket);
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 2);
+    assert_eq!(server.db().table("t").unwrap().retention_seconds, None);
+    for _ in 0..5 {
+        device.put([now + 1].into_iter(), 2);
+        device.ship().unwrap();
+    }
+    adopter.adopt(server.db()).unwrap();
+    let requests = Requests::new(device.bucket.clone()).unwrap();
+    let names = requests.wait(|bucket| async move { bucket.list().await }).unwrap();
+    requests.wait(|bucket| async move { bucket.delete(names).await }).unwrap();
+    device.shipper = Shipper::outbox(&device.bucket, device.site.io.clone()).unwrap();
+    device.put([now + 2].into_iter(), 3);
+    device.ship().unwrap();
+    let pass = adopter.adopt(server.db()).unwrap();
+    assert!(pass.failed.is_empty() && pass.rows == 1, "{pass:?}");
+    assert_eq!(rows_of(server.db()), device.model);
+}
+
+/// Devices and a server that lose their power, and a store that fails, until all is well again.
+fn survives(seed: u64) {
+    let (store, bucket) = Unreliable::new(seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut devices: Vec<Device> = (1..=3).map(|key| Device::new(&bucket, key)).collect();
+    let mut server = Site::new();
+    let mut adopting = adopter(&bucket);
+    store.state().failing = 4;
+    for step in 0..120 {
+        let device = &mut devices[(random.next_u64() % 3) as usize];
+        match random.next_u64() % 16 {
+            0..=3 => device.write(1 + (random.next_u64() % 40) as i64, step),
+            4 if device.next > 0 => {
+                let from = (random.next_u64() % device.next as u64) as i64;
+                device.put(from..device.next.min(from + 5), step);
+            }
+            5 => device.site.db().compact().unwrap(),
+            6 => device.site.db().flush().unwrap(),
+            7 => device.crash(),
+            8 => {
+                server.crash();
+                adopting = adopter(&bucket);
+            }
+            9 => store.state().outage = random.next_u64() % 2 == 0,
+            10 => store.state().hours += random.next_u64() % 20,
+            11..=13 => drop(adopting.adopt(server.db())),
+            _ => drop(device.ship()),
+        }
+    }
+    let mut state = store.state();
+    (state.failing, state.outage) = (0, false);
+    drop(state);
+    for device in &mut devices {
+        device.ship().unwrap();
+    }
+    let pass = adopting.adopt(server.db()).unwrap();
+    assert!(pass.failed.is_empty(), "{:?}", pass.failed);
+    server.crash();
+    assert_eq!(rows_of(server.db()), all_of(&devices));
+    // Later manifests and the removal of old ones take nothing away that was not adopted.
+    for device in &mut devices {
+        store.state().hours += 100;
+        device.write(1, 0);
+        device.ship().unwrap();
+        collect_garbage(&device.bucket.within("outbox"), HISTORY).unwrap();
+    }
+    adopter(&bucket).adopt(server.db()).unwrap();
+    assert_eq!(rows_of(server.db()), all_of(&devices));
+}
+
+#[test]
+fn crashes_and_outages_lose_no_row_and_double_none() {
+    let (from, count) = match std::env::var("FLEETDB_SEED") {
+        Ok(seed) => (seed.parse().unwrap(), 1),
+        Err(_) => (0, 100),
+    };
+    for seed in from..from + count {
+        let outcome = std::panic::catch_unwind(|| survives(seed));
+        assert!(outcome.is_ok(), "repeat with FLEETDB_SEED={seed}");
+    }
+}
