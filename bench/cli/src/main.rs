@@ -3,6 +3,8 @@
 //! `run` measures ([`run`], [`soak`]), `list` shows experiments and targets, `report` and `compare`
 //! read stored results.
 
+#[cfg(feature = "cluster")]
+mod fleet;
 mod interrupt;
 mod own;
 mod progress;
@@ -64,6 +66,14 @@ enum Command {
     /// Reads what `run soak many` has written (used by the suite itself)
     #[command(name = soak::many::COMMAND, hide = true)]
     ReadMany(soak::many::Reading),
+    /// The vehicles of `run fleet` (used by the suite itself)
+    #[cfg(feature = "cluster")]
+    #[command(name = fleet::DEVICES, hide = true)]
+    FleetDevices(fleet::Devices),
+    /// The server of `run fleet` (used by the suite itself)
+    #[cfg(feature = "cluster")]
+    #[command(name = fleet::SERVER, hide = true)]
+    FleetServer(fleet::Adopting),
     /// A server to be measured (used by the suite itself)
     #[command(name = fleetdb_bench_targets::fleetdb_server::COMMAND, hide = true)]
     ServeFleetdb {
@@ -105,6 +115,10 @@ fn command(command: Command) -> Outcome<ExitCode> {
         Command::Sample(sampling) => acquisition::sample(&sampling)?,
         Command::WriteUntilKilled(arguments) => run::write_until_killed(&arguments)?,
         Command::ReadMany(reading) => soak::many::read(&reading)?,
+        #[cfg(feature = "cluster")]
+        Command::FleetDevices(devices) => fleet::run_devices(&devices)?,
+        #[cfg(feature = "cluster")]
+        Command::FleetServer(adopting) => fleet::run_server(&adopting)?,
         Command::ServeFleetdb { directory, durability } => {
             fleetdb_bench_targets::fleetdb_server::serve(&directory, &durability)?;
         }

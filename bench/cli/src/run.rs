@@ -47,6 +47,9 @@ pub enum Experiment {
     Own(own::Scale),
     /// Count the acknowledged records that survive kill -9
     Durability(durability::Scale),
+    /// FleetDB alone: vehicles hand their rows over to a server through a bucket
+    #[cfg(feature = "cluster")]
+    Fleet(crate::fleet::Scale),
     /// FleetDB alone: a year in fast motion, a million containers, bills by local time
     #[command(subcommand)]
     Soak(Soak),
@@ -151,26 +154,38 @@ impl Experiment {
     }
 
     fn repetitions(&self, common: &Common) -> usize {
-        let default = match (self, common.profile) {
-            (Self::Soak(_), _) => 1,
-            (_, Profile::Fair) => 5,
-            (_, Profile::Published) => 3,
+        let default = match common.profile {
+            _ if self.is_of_fleetdb_alone() => 1,
+            Profile::Fair => 5,
+            Profile::Published => 3,
         };
         common.repetitions.unwrap_or(default).max(1)
     }
 
+    /// Whether it reaches into FleetDB, which is then the only target.
+    fn is_of_fleetdb_alone(&self) -> bool {
+        match self {
+            Self::Soak(_) => true,
+            #[cfg(feature = "cluster")]
+            Self::Fleet(_) => true,
+            _ => false,
+        }
+    }
+
     /// The targets to measure.
     fn entries(&self, common: &Common) -> Outcome<Vec<Entry>> {
-        if !matches!(self, Self::Soak(_)) {
+        if !self.is_of_fleetdb_alone() {
             return common.entries();
         }
         let has_no_choice =
             common.targets.is_empty() && common.url.is_empty() && common.profile == Profile::Fair && !common.full;
         match has_no_choice {
             true => Ok(vec![named("fleetdb")?]),
-            false => Err("`run soak` measures FleetDB with its own settings, without --targets, --url, --profile and \
-                          --full"
-                .into()),
+            false => {
+                Err("this experiment measures FleetDB with its own settings, without --targets, --url, --profile \
+                          and --full"
+                    .into())
+            }
         }
     }
 }
@@ -304,15 +319,28 @@ fn one(
         Experiment::Statements(scale) => measure(&|run| statements::run(run, scale)),
         Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),
         Experiment::Durability(scale) => kill(scale, common, &entry, &start, &watch, &mut run),
-        Experiment::Soak(soak) => {
-            let progress = &Progress::new(entry.name, &watch);
-            let (directory, seed) = (scratch.path(), common.seed);
-            soak.run(&mut Test { directory, seed, watch: &watch, progress, run: &mut run })
+        Experiment::Soak(soak) => alone(&|test| soak.run(test), common, &entry, scratch.path(), &watch, &mut run),
+        #[cfg(feature = "cluster")]
+        Experiment::Fleet(scale) => {
+            alone(&|test| crate::fleet::run(test, scale), common, &entry, scratch.path(), &watch, &mut run)
         }
     };
     run.is_complete = ended.is_ok() && !watch.stop.load(Ordering::Relaxed);
     run.error = ended.err().map(|error| error.to_string());
     Ok(run)
+}
+
+/// Runs an experiment that reaches into FleetDB.
+fn alone(
+    work: &dyn Fn(&mut Test<'_>) -> Outcome<()>,
+    common: &Common,
+    entry: &Entry,
+    directory: &Path,
+    watch: &Arc<Watch>,
+    run: &mut results::Run,
+) -> Outcome<()> {
+    let progress = &Progress::new(entry.name, watch);
+    work(&mut Test { directory, seed: common.seed, watch, progress, run })
 }
 
 /// Starts a target, runs an experiment with it, and removes the tables created at a URL.

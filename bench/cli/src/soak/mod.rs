@@ -64,19 +64,19 @@ pub struct Test<'a> {
 
 impl Test<'_> {
     /// Tells the tier of the writes and the settings that differ from the defaults.
-    fn describe(&mut self, tier: Tier, settings: &[String]) {
+    pub fn describe(&mut self, tier: Tier, settings: &[String]) {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         self.run.info = Some(Info { version, tier, settings: settings.to_vec() });
     }
 
     /// Whether the test is to end early.
-    fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.watch.stop.load(Ordering::Relaxed)
     }
 
     /// Runs a worker to its end and records the result as a phase. The progress bar expects `count`
     /// operations.
-    fn drive(&mut self, name: &str, operation: &str, count: u64, worker: &mut impl Worker) -> Outcome<&mut Phase> {
+    pub fn drive(&mut self, name: &str, operation: &str, count: u64, worker: &mut impl Worker) -> Outcome<&mut Phase> {
         self.progress.announce(name, Size::Operations(count));
         // If the file system cannot be told to write back, it does so in its own time.
         write_back(self.directory).ok();
@@ -94,7 +94,7 @@ impl Test<'_> {
     }
 
     /// Records a figure.
-    fn figure(&mut self, figure: Figure) {
+    pub fn figure(&mut self, figure: Figure) {
         self.run.figures.push(figure);
     }
 }

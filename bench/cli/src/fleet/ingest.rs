@@ -1,0 +1,93 @@
+//! What shipping costs a database that takes rows as fast as it can.
+
+use super::rows;
+use crate::soak::Test;
+use arrow::array::RecordBatch;
+use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::driver::Worker;
+use fleetdb_bench_core::results::Figure;
+use fleetdb_bench_core::statistics::median;
+use fleetdb_bench_core::workload::cpu::Cpu;
+use fleetdb_cluster::bucket::Bucket;
+use fleetdb_cluster::shipped::Shipper;
+use fleetdb_engine::io::Io;
+use fleetdb_engine::{Batch, Database, Settings};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often each of the two is measured.
+const PAIRS: usize = 5;
+/// Far more often than the default, so that a short run ships several times.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Writes batches; an operation is one of them.
+struct Writer<'a> {
+    db: Arc<Database>,
+    batches: std::slice::Iter<'a, RecordBatch>,
+}
+
+impl Worker for Writer<'_> {
+    fn prepare(&mut self) -> Outcome<bool> {
+        Ok(self.batches.len() > 0)
+    }
+
+    fn operate(&mut self) -> Outcome<u64> {
+        let rows = self.batches.next().ok_or("nothing was prepared")?.clone();
+        let count = rows.num_rows() as u64;
+        self.db.commit(Batch::new().with(rows::TABLE, rows))?;
+        Ok(count)
+    }
+}
+
+/// Measures an ingest with and without shipping, in turn.
+pub fn run(test: &mut Test<'_>, rows: u64) -> Outcome<()> {
+    let mut cpu = Cpu::edge();
+    let (mut batches, mut generated) = (Vec::new(), 0);
+    while generated < rows {
+        let batch = cpu.batch()?;
+        generated += batch.num_rows() as u64;
+        batches.push(batch);
+    }
+    let (mut seconds, mut ratios) = ([0.0; 2], Vec::new());
+    for pair in 0..PAIRS {
+        // Either goes first as often as the other.
+        for ships in [pair % 2 == 0, pair % 2 != 0] {
+            if test.is_stopped() {
+                return Ok(());
+            }
+            seconds[usize::from(ships)] = ingest(test, &batches, ships)?;
+        }
+        ratios.push(seconds[1] / seconds[0]);
+    }
+    let name = "time of an ingest that is shipped each second, to one that is not";
+    test.figure(Figure::new(name, "", median(ratios)).at_most(1.0 / 0.95));
+    Ok(())
+}
+
+/// The seconds that an ingest takes.
+fn ingest(test: &mut Test<'_>, batches: &[RecordBatch], ships: bool) -> Outcome<f64> {
+    let directory = test.directory.join("ingest");
+    let (data, bucket) = (directory.join("data"), directory.join("bucket"));
+    std::fs::create_dir_all(&bucket)?;
+    let io = Io::files(&data);
+    let db = Arc::new(Database::open_with(io.clone(), Settings::default())?);
+    db.create_table(&rows::table(batches.first().ok_or("there are no rows")?))?;
+    let shipping = ships.then(|| -> Outcome<_> {
+        let shipper = Shipper::new(Bucket::open(&url(&bucket)?)?, io)?;
+        Ok(shipper.at_intervals(Arc::downgrade(&db), INTERVAL)?)
+    });
+    let shipping = shipping.transpose()?;
+    let name = if ships { "ingest, shipped" } else { "ingest" };
+    let mut writer = Writer { db: Arc::clone(&db), batches: batches.iter() };
+    let phase = test.drive(name, "1,000 rows", batches.len() as u64, &mut writer)?;
+    let seconds = phase.driven.seconds;
+    drop((shipping, writer));
+    Arc::into_inner(db).ok_or("the database is still in use")?.close()?;
+    std::fs::remove_dir_all(&directory)?;
+    Ok(seconds)
+}
+
+fn url(bucket: &Path) -> Outcome<String> {
+    Ok(format!("file://{}", bucket.canonicalize()?.display()))
+}
