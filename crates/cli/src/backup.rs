@@ -25,6 +25,10 @@ pub struct BackupArgs {
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "NAME")]
     pin: Option<String>,
+    /// Also publish the tables in the bucket as Delta tables, for other programs
+    #[cfg(feature = "cluster")]
+    #[arg(long)]
+    delta: bool,
 }
 
 #[derive(clap::Args)]
@@ -51,11 +55,11 @@ pub struct RestoreArgs {
 pub fn backup(args: &BackupArgs) -> Result<()> {
     #[cfg(feature = "cluster")]
     if let Some(url) = crate::shipped::url(&args.destination) {
-        return crate::shipped::backup(&args.data, url, args.pin.as_deref());
+        return crate::shipped::backup(&args.data, url, args.pin.as_deref(), args.delta);
     }
     #[cfg(feature = "cluster")]
-    if args.pin.is_some() {
-        return Err(Error::invalid("--pin is for backups to a bucket"));
+    if args.pin.is_some() || args.delta {
+        return Err(Error::invalid("--pin and --delta are for backups to a bucket"));
     }
     refuse_bucket(&args.destination)?;
     let db = open(&args.data, false)?;

@@ -1,11 +1,11 @@
 //! `fleetdb serve`: runs the server.
 
+use crate::io_to_read;
+#[cfg(not(feature = "cluster"))]
+use crate::refuse_bucket;
 #[cfg(feature = "cluster")]
 use crate::shipped::BucketOptions;
 use crate::stdout::print_line;
-use crate::{io_to_read, refuse_bucket};
-#[cfg(feature = "cluster")]
-use fleetdb_engine::Error;
 use fleetdb_engine::Result;
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
@@ -37,11 +37,9 @@ pub fn run(args: Args) -> Result<()> {
     let file = args.config.as_deref().map(Options::read).transpose()?.unwrap_or_default();
     let config = Config::new(args.options.or(file))?;
     #[cfg(feature = "cluster")]
-    if config.read_only && buckets.is_used() {
-        return Err(Error::invalid(
-            "option read_only excludes ship, outbox and adopt: a server that reads has nothing to ship",
-        ));
-    }
+    buckets.validate(&config)?;
+    #[cfg(not(feature = "cluster"))]
+    refuse_bucket(&config.data)?;
     if args.check_config {
         config.check()?;
         for (name, address) in config.listeners() {
@@ -49,16 +47,16 @@ pub fn run(args: Args) -> Result<()> {
         }
         print_line!("{:<10} {}", "data", config.data.display());
         #[cfg(feature = "cluster")]
-        buckets.check()?;
+        buckets.show()?;
         print_line!("the configuration is valid");
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;
     #[cfg(feature = "cluster")]
     let data = config.data.clone();
-    if !config.read_only {
-        refuse_bucket(&config.data)?;
-    }
+    #[cfg(feature = "cluster")]
+    let io = buckets.io(&config.data)?.map_or_else(|| io_to_read(&config.data), Ok)?;
+    #[cfg(not(feature = "cluster"))]
     let io = io_to_read(&config.data)?;
     let server = Server::start_on(config, io)?;
     #[cfg(feature = "cluster")]

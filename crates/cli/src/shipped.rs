@@ -3,24 +3,26 @@
 use crate::backup::show_restored;
 use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
-use crate::{close, is_bucket, open};
+use crate::{close, is_bucket, open, refuse_bucket};
 use chrono::{DateTime, SecondsFormat, Utc};
 use fleetdb_cluster::IntervalThread;
 use fleetdb_cluster::adoption::Adopter;
 use fleetdb_cluster::bucket::Bucket;
-use fleetdb_cluster::shipped::{self, HISTORY, Moment, ShippedDatabase, Shipper};
+use fleetdb_cluster::shipped::{self, DiskCache, HISTORY, Moment, ShippedDatabase, Shipper};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Database, Error, Result};
-use fleetdb_server::{Server, Size};
+use fleetdb_server::{Config, Server, Size};
 use serde::Deserialize;
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The shortest interval in milliseconds.
 const MIN_INTERVAL_MS: u64 = 100;
 /// The interval in milliseconds, unless another is given.
 const INTERVAL_MS: u64 = 60_000;
+/// The size of the cache on disk, unless another is given.
+const DISK_CACHE_BYTES: u64 = 10 << 30;
 
 /// What a served database has to do with buckets: options of the server, also in the configuration file.
 #[derive(clap::Args, Default, Deserialize)]
@@ -38,12 +40,21 @@ pub struct BucketOptions {
     /// Maximum bandwidth of shipping in bytes per second: 10MB, or bytes [default: no limit]
     #[arg(long, env = "FLEETDB_SHIP_BANDWIDTH")]
     ship_bandwidth: Option<Size>,
+    /// With ship: also publish the tables as Delta tables, for other programs [default: false]
+    #[arg(long, env = "FLEETDB_SHIP_DELTA", num_args = 0..=1, default_missing_value = "true")]
+    ship_delta: Option<bool>,
     /// Bucket with the outboxes of devices, whose rows are adopted, s3://BUCKET/DEVICES [default: none]
     #[arg(long, env = "FLEETDB_ADOPT", value_name = "URL")]
     adopt: Option<String>,
     /// Time between two looks at the outboxes in milliseconds, at least 100 [default: 60000]
     #[arg(long, env = "FLEETDB_ADOPT_INTERVAL_MS")]
     adopt_interval_ms: Option<u64>,
+    /// Directory that keeps what is read from a bucket with read_only [default: none]
+    #[arg(long, env = "FLEETDB_DISK_CACHE")]
+    disk_cache: Option<PathBuf>,
+    /// Size of that directory: 100GiB, or bytes [default: 10GiB]
+    #[arg(long, env = "FLEETDB_DISK_CACHE_BYTES")]
+    disk_cache_bytes: Option<Size>,
 }
 
 /// Where a database is shipped, and how.
@@ -56,7 +67,17 @@ struct Target {
 
 impl BucketOptions {
     /// The keys in the configuration file.
-    pub const KEYS: [&str; 6] = ["ship", "outbox", "ship_interval_ms", "ship_bandwidth", "adopt", "adopt_interval_ms"];
+    pub const KEYS: [&str; 9] = [
+        "ship",
+        "outbox",
+        "ship_interval_ms",
+        "ship_bandwidth",
+        "ship_delta",
+        "adopt",
+        "adopt_interval_ms",
+        "disk_cache",
+        "disk_cache_bytes",
+    ];
 
     /// These options, with those that are not given taken from `others`.
     pub fn or(self, others: Self) -> Self {
@@ -65,8 +86,11 @@ impl BucketOptions {
             outbox: self.outbox.or(others.outbox),
             ship_interval_ms: self.ship_interval_ms.or(others.ship_interval_ms),
             ship_bandwidth: self.ship_bandwidth.or(others.ship_bandwidth),
+            ship_delta: self.ship_delta.or(others.ship_delta),
             adopt: self.adopt.or(others.adopt),
             adopt_interval_ms: self.adopt_interval_ms.or(others.adopt_interval_ms),
+            disk_cache: self.disk_cache.or(others.disk_cache),
+            disk_cache_bytes: self.disk_cache_bytes.or(others.disk_cache_bytes),
         }
     }
 
@@ -91,13 +115,53 @@ impl BucketOptions {
         self.adopt.as_ref().map(|url| Ok((Bucket::open(url)?, interval))).transpose()
     }
 
-    /// Whether the database is written for or by these options.
-    pub fn is_used(&self) -> bool {
-        self.ship.is_some() || self.outbox.is_some() || self.adopt.is_some()
+    /// What a served database is read from, if it is in a bucket.
+    pub fn io(&self, data: &Path) -> Result<Option<Io>> {
+        let Some(url) = url(data) else { return Ok(None) };
+        let shipped = newest(url)?;
+        if let Some(directory) = &self.disk_cache {
+            let limit_bytes = self.disk_cache_bytes.map_or(DISK_CACHE_BYTES, |Size(bytes)| bytes as u64);
+            shipped.use_cache(DiskCache::open(directory, shipped.url(), limit_bytes)?);
+        }
+        Ok(Some(shipped.io()))
     }
 
-    /// Checks the options, and shows the URLs.
-    pub fn check(&self) -> Result<()> {
+    /// Checks whether the options fit together, and fit a server of this configuration.
+    pub fn validate(&self, config: &Config) -> Result<()> {
+        let (target, adopted) = (self.target()?, self.adopted()?);
+        if config.read_only && (target.is_some() || adopted.is_some()) {
+            return Err(Error::invalid("option read_only excludes ship, outbox and adopt"));
+        }
+        if !config.read_only {
+            refuse_bucket(&config.data)?;
+        }
+        let is_outbox = target.as_ref().is_some_and(|target| target.is_outbox);
+        if let (Some(Target { bucket, is_outbox: true, .. }), Some((devices, _))) = (&target, &adopted)
+            && bucket.url().starts_with(&format!("{}/", devices.url()))
+        {
+            return Err(Error::invalid(
+                "the outbox is below the prefix of option adopt: the server would adopt itself",
+            ));
+        }
+        let ships = target.is_some();
+        let needs = [
+            ("ship_interval_ms", self.ship_interval_ms.is_some(), ships, "ship or outbox"),
+            ("ship_bandwidth", self.ship_bandwidth.is_some(), ships, "ship or outbox"),
+            ("ship_delta", self.ship_delta == Some(true), ships && !is_outbox, "ship"),
+            ("adopt_interval_ms", self.adopt_interval_ms.is_some(), adopted.is_some(), "adopt"),
+            ("disk_cache", self.disk_cache.is_some(), url(&config.data).is_some(), "a bucket as data"),
+            ("disk_cache_bytes", self.disk_cache_bytes.is_some(), self.disk_cache.is_some(), "disk_cache"),
+        ];
+        match needs.iter().find(|(_, is_given, has_use, _)| *is_given && !has_use) {
+            Some((option, _, _, other)) => {
+                Err(Error::invalid(format!("option {option} has no effect without {other}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Shows the URLs.
+    pub fn show(&self) -> Result<()> {
         if let Some(target) = self.target()? {
             print_line!("{:<10} {}", if target.is_outbox { "outbox" } else { "ship" }, target.bucket.url());
         }
@@ -114,6 +178,7 @@ impl BucketOptions {
         if let Some(Target { bucket, is_outbox, interval, bandwidth }) = self.target()? {
             let io = Io::files(data);
             let shipper = if is_outbox { Shipper::outbox(&bucket, io)? } else { Shipper::new(bucket, io)? };
+            let shipper = if self.ship_delta == Some(true) { shipper.with_delta() } else { shipper };
             threads.push(shipper.with_bandwidth(bandwidth).at_intervals(server.database(), interval)?);
         }
         if let Some((bucket, interval)) = self.adopted()? {
@@ -139,20 +204,25 @@ pub fn url(place: &Path) -> Option<&str> {
 
 /// What the newest manifest of a bucket is read from.
 pub fn io(url: &str) -> Result<Io> {
-    Ok(ShippedDatabase::open(Bucket::open(url)?, &Moment::Newest)?.io())
+    Ok(newest(url)?.io())
 }
 
-pub fn backup(data: &Path, url: &str, pin: Option<&str>) -> Result<()> {
+fn newest(url: &str) -> Result<ShippedDatabase> {
+    ShippedDatabase::open(Bucket::open(url)?, &Moment::Newest)
+}
+
+pub fn backup(data: &Path, url: &str, pin: Option<&str>, delta: bool) -> Result<()> {
     let bucket = Bucket::open(url)?;
     let db = open(data, false)?;
-    let outcome = ship(&db, data, &bucket, pin);
+    let outcome = ship(&db, data, &bucket, pin, delta);
     close(db)?;
     outcome
 }
 
-fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>) -> Result<()> {
+fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>, delta: bool) -> Result<()> {
     db.flush()?;
-    let mut shipper = Shipper::new(bucket.clone(), Io::files(data))?;
+    let shipper = Shipper::new(bucket.clone(), Io::files(data))?;
+    let mut shipper = if delta { shipper.with_delta() } else { shipper };
     let shipment = with_bytes_bar("backing up", |progress| shipper.ship(db, progress))?;
     if let Some(name) = pin {
         shipped::pin(bucket, name, shipment.number)?;
@@ -174,7 +244,7 @@ fn ship(db: &Database, data: &Path, bucket: &Bucket, pin: Option<&str>) -> Resul
             counted(garbage.bytes, "byte")
         );
     }
-    Ok(())
+    shipment.delta_error.map_or(Ok(()), |error| Err(error.context("everything was backed up, but the Delta tables")))
 }
 
 pub fn restore(url: &str, moment: &Moment, data: &Path) -> Result<()> {

@@ -422,7 +422,9 @@ fn a_read_node_follows_a_bucket_and_goes_on_when_the_store_is_away() {
     let writer = Server::start(&data, &url, &endpoint);
     writer.write(1);
     writer.wait_for(&["fleetdb_ship_failing 0", "fleetdb_ship_lag_batches 0"]);
-    let node = Server::start_with(&url, &["--read-only", "--refresh-interval-ms", "50"], &endpoint);
+    let cache = folder.path().join("cache").to_str().unwrap().to_owned();
+    let options = ["--read-only", "--refresh-interval-ms", "50", "--disk-cache", &cache, "--disk-cache-bytes", "1MiB"];
+    let node = Server::start_with(&url, &options, &endpoint);
     let all = "SELECT 'rows: ' || count(*), sum(kwh)::BIGINT FROM readings";
     node.wait_for_row(all, "rows: 50,50");
     writer.write(2);
@@ -440,6 +442,8 @@ fn a_read_node_follows_a_bucket_and_goes_on_when_the_store_is_away() {
     let _store = Store::start_at(port, "versitygw", stored.path()).unwrap();
     node.wait_for_row(all, "rows: 150,300");
     node.wait_for(&["fleetdb_read_failing 0"]);
+    let blocks = std::fs::read_dir(std::fs::read_dir(&cache).unwrap().next().unwrap().unwrap().path()).unwrap();
+    assert!(blocks.count() > 0);
 }
 
 #[test]
@@ -508,4 +512,58 @@ fn a_server_adopts_the_rows_of_devices_through_outages_and_kills() {
     cloud.wait_for_row(rows, "rows: 250,450");
     let restored = store.run(fleetdb(&["restore", &format!("{all}/one"), "--data", &place("restored")]));
     assert!(said(&restored).contains("contains no shipped database"), "{}", said(&restored));
+}
+
+#[test]
+fn programs_of_others_read_the_delta_tables() {
+    let has = |module: &str| {
+        let found = Command::new("python3").args(["-c", &format!("import {module}")]).output();
+        found.is_ok_and(|run| run.status.success())
+    };
+    if !has("deltalake, polars, pandas, pyarrow") {
+        println!("skipped: deltalake, polars, pandas and pyarrow are not all installed; .ci/run does it");
+        return;
+    }
+    let Some(duckdb) = std::env::var_os("FLEETDB_DUCKDB_DELTA") else {
+        println!("skipped: FLEETDB_DUCKDB_DELTA does not name a directory with DuckDB 1.5 and its extension for Delta");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(place("bucket")).unwrap();
+    let (data, url) = (place("data"), format!("file://{}", place("bucket")));
+    let run = |arguments: &[&str]| {
+        let output = fleetdb(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    let sql = |statements: &[&str]| {
+        let each = statements.iter().flat_map(|statement| ["-c", statement]);
+        run(&["sql", "--data", &data, "--create"].into_iter().chain(each).collect::<Vec<_>>());
+    };
+    let read = || {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/delta.py");
+        let tables = std::fs::read_to_string(place("bucket") + "/delta.json").unwrap();
+        let tables: Value = serde_json::from_str(&tables).unwrap();
+        let table = format!("{}/{}", place("bucket"), tables["tables"]["reads"].as_str().unwrap());
+        let output = Command::new("python3").args([script, &table]).arg(&duckdb).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let programs = ["pandas", "polars", "deltalake", "duckdb"];
+    sql(&[
+        "CREATE TABLE reads (meter BIGINT, site TEXT, ts TIMESTAMP, seen TIMESTAMPTZ, kwh DOUBLE, n SMALLINT, \
+         day DATE, fine BOOLEAN, PRIMARY KEY (meter, ts)) WITH (partition = '1 day')",
+        "INSERT INTO reads SELECT 1, 'a', to_timestamp(60 * n), to_timestamp(n), n, 1, '2026-01-01', true \
+         FROM generate_series(1, 4000) AS s(n)",
+    ]);
+    run(&["backup", "--data", &data, &url, "--delta"]);
+    let expected: String = programs.map(|name| format!("{name} 4000 8002000.0 1970-01-03 18:40:00\n")).concat();
+    assert_eq!(read(), expected);
+    // Rows that are replaced are there once, before and after they are merged.
+    sql(&["UPDATE reads SET kwh = kwh + 1 WHERE ts < '1970-01-02'"]);
+    run(&["backup", "--data", &data, &url, "--delta"]);
+    assert_eq!(read(), expected);
+    sql(&["VACUUM FULL"]);
+    run(&["backup", "--data", &data, &url, "--delta"]);
+    assert_eq!(read(), expected.replace("8002000", "8003439"));
 }

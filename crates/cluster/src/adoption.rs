@@ -1,35 +1,47 @@
 //! Adopts what devices hand over: a server takes the rows of their outboxes into its own tables.
 //!
-//! Each device ships to a prefix of its own below a common one ([`Shipper::outbox`](crate::shipped::Shipper)).
+//! Each device ships to a prefix of its own below a common one
+//! ([`Shipper::outbox`](crate::shipped::Shipper)).
 //!
 //! 1. The table [`DEVICES`] says for each device up to which generation its rows were adopted.
-//! 2. [`Adopter::adopt`] reads what the newest manifest of an outbox lists beyond that, as a database that
-//!    holds only these segments, and commits it in batches. The last batch also contains the new row of
-//!    [`DEVICES`] and is synced. After a crash before that batch, the rows are written again over
-//!    themselves: they have the same primary keys.
-//! 3. Then the object `adopted` in the outbox tells the device, which no longer lists these segments.
+//! 2. [`Adopter::adopt`] reads the segments of later generations that the newest manifest of an
+//!    outbox lists, as a database that holds only these. It commits their rows in batches. The last
+//!    batch also has the new row of [`DEVICES`] and is synced. After a crash before that batch,
+//!    the rows are written again. They replace themselves: they have the same primary keys.
+//! 3. Then [`Adopter::adopt`] writes the generation to the object `adopted` in the outbox. The next
+//!    manifest of the device does not list these segments.
 //!
-//! Tables that the server lacks, and columns, are created as the device has them, without its retention.
-//! Deletes and retention of a device are its own and change nothing here.
+//! Tables and columns that the server lacks are created as the device has them, without its
+//! retention. DELETEs and the retention of a device change nothing on the server.
 
 use crate::bucket::Bucket;
 use crate::intervals::IntervalThread;
 use crate::requests::{Requests, Stop};
-use crate::shipped::{DEVICES, Outbox};
+use crate::shipped::{DEVICES, Newest, Outbox};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use fleetdb_engine::inspect::State;
+use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::{
     Batch, Code, Column, ColumnDefinition, ColumnType, Database, Durability, Error, Generation, Reader, Result, Role,
     Rows, ScanRequest, Settings, TableDefinition, TableSchema, Unit, Value,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-/// How many devices are adopted at a time, unless a test says otherwise.
+/// How many devices are adopted at a time, if there is memory for them.
 const AT_A_TIME: usize = 4;
+/// With less memory for queries than this, devices are adopted one after another.
+const LITTLE_MEMORY_BYTES: usize = 256 << 20;
+/// How many segments are read at once.
+const SEGMENTS_AT_ONCE: usize = 8;
+/// The memory that reading takes for each segment, and for each of its columns.
+const SEGMENT_BYTES: usize = 48 << 10;
+const COLUMN_BYTES: usize = 32 << 10;
+/// The memory that reading takes besides that.
+const READER_BYTES: usize = 4 << 20;
 
 /// What was adopted in one pass.
 #[derive(Debug, Default)]
@@ -48,8 +60,9 @@ struct Device {
     name: String,
     /// Identifies its database.
     database_id: String,
-    /// The number of the manifest that was adopted last.
+    /// The number of the manifest that was adopted last, and its SHA-256.
     manifest: u64,
+    sum: String,
     /// The last generation that was adopted.
     generation: Generation,
     /// Rows that were adopted so far.
@@ -63,7 +76,7 @@ struct Device {
 pub struct Adopter {
     requests: Requests,
     /// How far each device was told to be adopted.
-    told: Mutex<HashMap<String, Generation>>,
+    told: Mutex<HashMap<String, (String, Generation)>>,
     /// How many devices are adopted at a time.
     at_a_time: usize,
 }
@@ -102,9 +115,9 @@ impl Adopter {
         self.requests.url()
     }
 
-    /// Starts a thread that adopts what is new, now and then at intervals. The log reports each new error
-    /// of a device, and the table [`DEVICES`] has it. The thread does not keep the database open between
-    /// two passes.
+    /// Starts a thread that adopts what is new, now and then at intervals. The log reports each new
+    /// error of a device, and the table [`DEVICES`] has it. The thread does not keep the database
+    /// open between two passes.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -140,12 +153,15 @@ impl Adopter {
     pub fn adopt(&self, db: &Database) -> Result<Adoption> {
         let names = self.requests.wait(|bucket| async move { bucket.folders().await })?;
         let known = known_devices(db)?;
+        let own_id = db.checkpoint().state().database_id.clone();
         let (names, done) = (Mutex::new(names.into_iter()), Mutex::new(Adoption::default()));
         let next = || names.lock().unwrap_or_else(PoisonError::into_inner).next();
         let work = || {
             while let Some(name) = next() {
                 let before = known.get(&name).cloned().unwrap_or(Device { name, ..Device::default() });
-                let adopted = self.adopt_device(db, &before);
+                // A fault of this program must not keep the other devices from being adopted.
+                let adopted = catch_unwind(AssertUnwindSafe(|| self.adopt_device(db, &own_id, &before)));
+                let adopted = adopted.unwrap_or_else(|_| Err(Error::bug("adopting its rows panicked; see the log")));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 match adopted {
                     Ok(None) => {}
@@ -157,7 +173,9 @@ impl Adopter {
                 }
             }
         };
-        std::thread::scope(|scope| (0..self.at_a_time).for_each(|_| drop(scope.spawn(work))));
+        let has_little = db.query_memory().limit_bytes() < LITTLE_MEMORY_BYTES;
+        let threads = if has_little { 1 } else { self.at_a_time };
+        std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         if !self.stop().is_stopped() {
             note_errors(db, &done.failed)?;
@@ -165,79 +183,143 @@ impl Adopter {
         Ok(done)
     }
 
-    /// Adopts what a device has beyond `before`; gives the number of rows, or `None` if there is nothing new.
-    fn adopt_device(&self, db: &Database, before: &Device) -> Result<Option<u64>> {
+    /// Adopts what a device has beyond `before`; gives the number of rows, or `None` if there is
+    /// nothing new.
+    fn adopt_device(&self, db: &Database, own_id: &str, before: &Device) -> Result<Option<u64>> {
+        if !Bucket::takes_name(&before.name) {
+            return Err(Error::invalid("the name of this device has characters that a prefix must not have"));
+        }
         let outbox = Outbox::of_device(&self.requests, &before.name);
-        let Some((number, state)) = outbox.newer_than(before.manifest)? else {
-            self.tell(&outbox, before)?;
-            return Ok(None);
+        let (number, sum, state) = match outbox.newest(before.manifest)? {
+            Newest::Nothing => return Ok(None),
+            Newest::Known => {
+                self.tell(&outbox, before)?;
+                return Ok(None);
+            }
+            Newest::Other(number, sum, state) => (number, sum, *state),
         };
+        if state.database_id == own_id {
+            return Err(Error::invalid("this is the outbox of the server itself: it would adopt its own rows"));
+        }
         let is_known = before.database_id == state.database_id;
-        let done = if is_known { before.generation } else { Generation(0) };
+        let known = if is_known { before.generation } else { Generation(0) };
+        let told = outbox.told(&state.database_id)?;
+        if told > known {
+            return Err(Error::invalid(format!(
+                "the rows of this device were adopted up to generation {}, but this server has them up to {}: another \
+                 server adopts them, or this one was restored from a backup",
+                told.0, known.0
+            ))
+            .with_hint("Stop the device, delete the objects below 'outbox/' in its prefix, and start the device."));
+        }
+        // If the last manifest is gone, the outbox was emptied, and the device may be one that was
+        // restored. Then its generations may have other rows. Rows that are known replace themselves.
+        let is_continued = is_known && (before.manifest == 0 || outbox.still_has(before.manifest, &before.sum)?);
+        let done = if is_continued { known } else { Generation(0) };
         let after = Device {
             name: before.name.clone(),
             database_id: state.database_id.clone(),
             manifest: number,
-            generation: state.flushed.max(done),
+            sum,
+            generation: state.flushed,
             rows: before.rows,
             adopted_us: Some(db.now_ns() / 1_000),
             error: None,
         };
-        let rows = self.take(db, &outbox, beyond(done, state), after.clone())?;
+        let before = Device { generation: done, database_id: state.database_id.clone(), ..before.clone() };
+        let rows = self.take(db, &outbox, state, &before, &after)?;
         self.tell(&outbox, &after)?;
         Ok(Some(rows))
     }
 
-    /// Commits the rows of a state, and with the last of them what is then known of the device.
-    fn take(&self, db: &Database, outbox: &Outbox, state: State, mut after: Device) -> Result<u64> {
-        let settings = Settings::edge();
-        let _memory = db.query_memory().reserve("adopting the rows of a device", settings.memory_limit)?;
-        let wanted: Vec<&TableSchema> =
-            state.tables.values().filter(|table| state.segments_of(table.id).next().is_some()).collect();
-        for table in &wanted {
+    /// Commits the rows of a state beyond `before`, a few segments at a time, each time with how
+    /// far it is. With the last of them, the device is as in `after`.
+    fn take(&self, db: &Database, outbox: &Outbox, state: State, before: &Device, after: &Device) -> Result<u64> {
+        let mut segments: Vec<SegmentEntry> = state.segments.values().cloned().collect();
+        segments.retain(|entry| entry.generation > before.generation && state.tables.contains_key(&entry.table));
+        segments.retain(|entry| state.tables[&entry.table].name != DEVICES);
+        segments.sort_unstable_by_key(|entry| (entry.generation, entry.id));
+        let wanted = |table: &&TableSchema| segments.iter().any(|entry| entry.table == table.id);
+        let tables: Vec<&TableSchema> = state.tables.values().filter(wanted).collect();
+        for table in &tables {
             prepare(db, table)?;
         }
+        let columns = tables.iter().map(|table| table.columns.len()).max().unwrap_or(0);
+        let needed = READER_BYTES + SEGMENTS_AT_ONCE * (SEGMENT_BYTES + columns * COLUMN_BYTES);
+        let memory = db.query_memory().reserve("adopting the rows of a device", needed);
+        let _memory = memory.map_err(|_| {
+            Error::retry("there was not enough memory to adopt its rows")
+                .with_hint("It is tried again; if it stays so, raise memory_limit.")
+        })?;
         let mut rows = 0;
-        let mut last = Batch::new();
-        if !wanted.is_empty() {
-            let reader = Reader::open(outbox.io(&state)?, settings)?;
-            let view = reader.view();
-            for table in &wanted {
-                for batch in view.table(&table.name)?.scan(&ScanRequest::all())? {
-                    let batch = batch?;
-                    rows += batch.num_rows() as u64;
-                    let before = std::mem::replace(&mut last, Batch::new().with(&table.name, batch));
-                    if !before.is_empty() {
-                        db.commit(before)?;
-                    }
-                    if self.stop().is_stopped() {
-                        return Err(Error::closed("adopting was stopped"));
-                    }
+        let mut rest = segments.as_slice();
+        loop {
+            let (now, later) = rest.split_at(SEGMENTS_AT_ONCE.min(rest.len()));
+            rest = later;
+            let generation = match later.first() {
+                // Some rows of this generation may be among those that come later.
+                Some(next) => Generation(next.generation.0 - 1),
+                None => after.generation,
+            };
+            let (taken, last) = self.commit(db, outbox, &only(&state, now), needed)?;
+            rows += taken;
+            let is_last = later.is_empty();
+            let reached = if is_last { after } else { before };
+            let device = Device { generation, rows: before.rows + rows, error: None, ..reached.clone() };
+            db.commit(last.with_rows(row_of(db, &device)?).with_durability(Durability::Sync))?;
+            if is_last {
+                return Ok(rows);
+            }
+        }
+    }
+
+    /// Commits the rows of a state, except the last ones, which it gives with the number of all.
+    fn commit(&self, db: &Database, outbox: &Outbox, state: &State, needed: usize) -> Result<(u64, Batch)> {
+        let (mut rows, mut last) = (0, Batch::new());
+        if state.segments.is_empty() {
+            return Ok((rows, last));
+        }
+        // The reader has no memtables, and queries may use three quarters of what is left.
+        let edge = Settings::edge();
+        let memory_limit = edge.memory_limit.max(needed / 3 * 4 + (2 << 20));
+        let settings = Settings { memory_limit, memtable_bytes: 64 << 10, cache_bytes: 1 << 20, ..edge };
+        let reader = Reader::open(outbox.io(state)?, settings)?;
+        let view = reader.view();
+        for table in state.tables.values().filter(|table| state.segments_of(table.id).next().is_some()) {
+            for batch in view.table(&table.name)?.scan(&ScanRequest::all())? {
+                let batch = batch?;
+                rows += batch.num_rows() as u64;
+                let before = std::mem::replace(&mut last, Batch::new().with(&table.name, batch));
+                if !before.is_empty() {
+                    db.commit(before)?;
+                }
+                if self.stop().is_stopped() {
+                    return Err(Error::closed("adopting was stopped"));
                 }
             }
         }
-        after.rows += rows;
-        db.commit(last.with_rows(row_of(db, &after)?).with_durability(Durability::Sync))?;
-        Ok(rows)
+        Ok((rows, last))
     }
 
     /// Tells a device how far it was adopted, unless it was told already.
     fn tell(&self, outbox: &Outbox, device: &Device) -> Result<()> {
         let told = || self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if device.generation == Generation(0) || told().get(&device.name) == Some(&device.generation) {
+        let now = (device.database_id.clone(), device.generation);
+        if told().get(&device.name) == Some(&now) {
             return Ok(());
         }
-        outbox.tell(device.generation)?;
-        told().insert(device.name.clone(), device.generation);
+        outbox.tell(&device.database_id, device.generation)?;
+        told().insert(device.name.clone(), now);
         Ok(())
     }
 }
 
-/// The part of an outbox that is beyond a generation. The retention of the device hides nothing of it.
-fn beyond(done: Generation, mut state: State) -> State {
-    state.segments.retain(|_, entry| entry.generation > done);
-    state.tables.values_mut().for_each(|table| table.retention_seconds = None);
-    state
+/// A state with only these segments. What the device has deleted, and its retention, hide nothing.
+fn only(state: &State, segments: &[SegmentEntry]) -> State {
+    let segments = segments.iter().map(|entry| (entry.id, entry.clone())).collect();
+    let mut only = State { segments, deletes: BTreeMap::new(), ..state.clone() };
+    only.tables.values_mut().for_each(|table| table.retention_seconds = None);
+    only
 }
 
 /// Creates a device's table, or the columns of it that are missing.
@@ -267,18 +349,40 @@ fn prepare(db: &Database, table: &TableSchema) -> Result<()> {
         Err(error) => return Err(error),
     };
     for column in table.columns.iter().filter(|column| created.find(&column.name).is_none()) {
-        if column.role != Role::Field {
-            return Err(Error::invalid(format!(
-                "table '{}' of the device has the column '{}' in its primary key, but that of the server has not",
-                table.name, column.name
-            )));
-        }
         // Rows that are there already have no value.
-        let column = ColumnDefinition { nullable: true, ..define(column) };
-        match db.add_column(&table.name, &column, Role::Field) {
+        let definition = ColumnDefinition { nullable: true, ..define(column) };
+        match db.add_column(&table.name, &definition, column.role) {
             Err(error) if error.code() == Code::DuplicateColumn => {}
             added => drop(added?),
         }
+    }
+    check_fit(&*db.table(&table.name)?, table)
+}
+
+/// Checks that rows of a device's table stay apart, and are merged, in the server's table as in the
+/// device's.
+fn check_fit(own: &TableSchema, table: &TableSchema) -> Result<()> {
+    let wrong = |what: String| Err(Error::invalid(format!("table '{}' of the device {what}", table.name)));
+    let column = |schema: &TableSchema, name: &str| schema.find(name).map(|place| schema.columns[place].clone());
+    for of_device in &table.columns {
+        let Some(here) = column(own, &of_device.name) else { continue };
+        if here.role != of_device.role {
+            let part = |role: Role| if role == Role::Field { "not in" } else { "in" };
+            return wrong(format!(
+                "has the column '{}' {} its primary key, but it is {} that of the server",
+                here.name,
+                part(of_device.role),
+                part(here.role)
+            ));
+        }
+    }
+    if let (Some(of_device), Some(here)) = (table.time_unit(), own.time_unit())
+        && here.per_second() < of_device.per_second()
+    {
+        return wrong("counts time in a smaller unit than that of the server".to_owned());
+    }
+    if own.merge != table.merge {
+        return wrong(format!("has merge = '{}', but that of the server '{}'", table.merge, own.merge));
     }
     Ok(())
 }
@@ -289,6 +393,7 @@ fn devices_table(db: &Database) -> Result<Arc<TableSchema>> {
         Err(error) if error.code() == Code::UndefinedTable => {
             let table = TableDefinition::new(DEVICES).key("device", ColumnType::Utf8);
             let table = table.field("database", ColumnType::Utf8).field("manifest", ColumnType::Int64);
+            let table = table.field("sum", ColumnType::Utf8);
             let table = table.field("generation", ColumnType::Int64).field("rows", ColumnType::Int64);
             let zoned = ColumnType::TimestampUtc(Unit::Microsecond);
             db.create_table(&table.field("adopted", zoned).field("error", ColumnType::Utf8))
@@ -315,9 +420,9 @@ fn devices_of(batch: &RecordBatch) -> Result<Vec<Device>> {
         let found = found.ok_or_else(|| Error::invalid(format!("table '{DEVICES}' has no column '{name}'")))?;
         Ok::<_, Error>(cast(found, wanted)?)
     };
-    let texts = ["device", "database", "error"].map(|name| column(name, &DataType::Utf8));
-    let [name, database, error] = texts;
-    let (name, database, error) = (name?, database?, error?);
+    let texts = ["device", "database", "sum", "error"].map(|name| column(name, &DataType::Utf8));
+    let [name, database, sum, error] = texts;
+    let (name, database, sum, error) = (name?, database?, sum?, error?);
     let text = |column: &dyn Array, row: usize| {
         let column = column.as_string::<i32>();
         column.is_valid(row).then(|| column.value(row).to_owned())
@@ -334,6 +439,7 @@ fn devices_of(batch: &RecordBatch) -> Result<Vec<Device>> {
         name: text(&name, row).unwrap_or_default(),
         database_id: text(&database, row).unwrap_or_default(),
         manifest: count(&manifest, row),
+        sum: text(&sum, row).unwrap_or_default(),
         generation: Generation(count(&generation, row)),
         rows: count(&rows, row),
         adopted_us: number(&adopted, row),
@@ -351,6 +457,7 @@ fn row_of(db: &Database, device: &Device) -> Result<Rows> {
         "device" => Value::from(device.name.as_str()),
         "database" => Value::from(device.database_id.as_str()),
         "manifest" => int(device.manifest),
+        "sum" => Value::from(device.sum.as_str()),
         "generation" => int(device.generation.0),
         "rows" => int(device.rows),
         "adopted" => device.adopted_us.map_or(Value::Null, Value::Int),

@@ -1,13 +1,25 @@
 use super::*;
 use crate::shipped::{HISTORY, Moment, ShippedDatabase, Shipper, collect_garbage};
 use crate::unreliable::Unreliable;
-use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::Role;
+use fleetdb_engine::io::{Io, MemoryStorage, Random};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Keys and times, with their values.
 type Model = BTreeMap<(i64, i64), i64>;
+
+/// Numbers that differ between the databases of a test.
+struct Distinct;
+
+impl Random for Distinct {
+    fn next_u64(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
 
 /// A database in memory that can lose its power.
 struct Site {
@@ -19,7 +31,8 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let storage = MemoryStorage::new();
-        let io = Io::memory(Arc::clone(&storage));
+        // Each database has an id of its own.
+        let io = Io { random: Arc::new(Distinct), ..Io::memory(Arc::clone(&storage)) };
         let db = Some(Database::open_with(io.clone(), Settings::default()).unwrap());
         Self { io, storage, db }
     }
@@ -189,8 +202,18 @@ fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
     let pass = adopter.adopt(server.db()).unwrap();
     assert_eq!((pass.rows, pass.failed.len()), (1, 1), "{pass:?}");
     assert_eq!(server.db().table("t").unwrap().columns[3].name, "w");
+    // Line protocol adds a tag to the primary key.
+    let tag = ColumnDefinition { name: "tag".into(), column_type: ColumnType::Utf8, nullable: true, default: None };
+    fine.site.db().add_column("t", &tag, Role::Key).unwrap();
+    let mut rows = Rows::new(&fine.site.db().table("t").unwrap());
+    rows.push(&[Value::Int(10), Value::Int(999), Value::Int(1), Value::Null, "a".into()]).unwrap();
+    fine.site.db().commit(Batch::new().with_rows(rows)).unwrap();
+    fine.ship().unwrap();
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 1);
+    let view = server.db().view();
+    assert_eq!((view.table("t").unwrap().schema().key.len(), view.table("t").unwrap().count().unwrap()), (2, 12));
     let error = known_devices(server.db()).unwrap()["device-2"].error.clone().unwrap();
-    assert!(error.contains("column 'id'"), "{error}");
+    assert!(error.contains("id"), "{error}");
     // It is adopted once it fits.
     odd.site.db().drop_table("t").unwrap();
     let table = TableDefinition::new("other").key("id", ColumnType::Utf8).time("ts", Unit::Second);
@@ -226,7 +249,8 @@ fn a_device_s_retention_and_an_emptied_outbox_lose_nothing() {
     device.put([now + 2].into_iter(), 3);
     device.ship().unwrap();
     let pass = adopter.adopt(server.db()).unwrap();
-    assert!(pass.failed.is_empty() && pass.rows == 1, "{pass:?}");
+    // All rows come again, and replace themselves.
+    assert!(pass.failed.is_empty() && pass.rows == 4, "{pass:?}");
     assert_eq!(rows_of(server.db()), device.model);
 }
 
@@ -290,4 +314,127 @@ fn crashes_and_outages_lose_no_row_and_double_none() {
         let outcome = std::panic::catch_unwind(|| survives(seed));
         assert!(outcome.is_ok(), "repeat with FLEETDB_SEED={seed}");
     }
+}
+
+#[test]
+fn a_server_that_has_lost_rows_says_so_and_gets_them_again_from_an_emptied_outbox() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    device.write(10, 1);
+    device.ship().unwrap();
+    assert_eq!(adopter(&bucket).adopt(server.db()).unwrap().rows, 10);
+    device.write(10, 2);
+    device.ship().unwrap();
+    // Another server: the first rows are no longer listed.
+    let restored = Site::new();
+    let pass = adopter(&bucket).adopt(restored.db()).unwrap();
+    assert_eq!((pass.rows, pass.failed.len()), (0, 1));
+    let error = known_devices(restored.db()).unwrap()["device-1"].error.clone().unwrap();
+    assert!(error.contains("adopted up to generation 1, but this server has them up to 0"), "{error}");
+    assert_eq!(known_devices(restored.db()).unwrap()["device-1"].generation, Generation(0));
+    let requests = Requests::new(device.bucket.within("outbox")).unwrap();
+    let names = requests.wait(|bucket| async move { bucket.list().await }).unwrap();
+    requests.wait(|bucket| async move { bucket.delete(names).await }).unwrap();
+    device.crash();
+    device.ship().unwrap();
+    assert_eq!(adopter(&bucket).adopt(restored.db()).unwrap().rows, 20);
+    assert_eq!(rows_of(restored.db()), device.model);
+}
+
+#[test]
+fn many_segments_are_adopted_a_few_at_a_time_and_deletes_of_the_device_reach_none_of_them() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    for step in 0..200 {
+        device.write(5, step);
+        device.site.db().flush().unwrap();
+        device.ship().unwrap();
+    }
+    let delete = |key: i64| Batch::new().delete("t", Some(&[Value::Int(key)]), ..);
+    for key in 10..13 {
+        device.site.db().commit(delete(key)).unwrap();
+    }
+    let adopter = adopter(&bucket);
+    let mut rows = 0;
+    // What does not fit into the outbox comes when there is room again.
+    for _ in 0..5 {
+        device.ship().unwrap();
+        rows += adopter.adopt(server.db()).unwrap().rows;
+    }
+    let known = known_devices(server.db()).unwrap()["device-1"].clone();
+    assert!(known.rows == rows && rows >= 5 * 64, "{rows} rows, {known:?}");
+    let there = rows_of(server.db());
+    assert!(there.len() as u64 == rows && there.iter().all(|(row, value)| device.model[row] == *value));
+}
+
+#[test]
+fn rows_that_would_be_merged_in_another_way_wait() {
+    let key = |table: TableDefinition| table.key("id", ColumnType::Int64);
+    let device = key(TableDefinition::new("t")).time("ts", Unit::Millisecond).field("v", ColumnType::Int64);
+    let merged = TableDefinition { merge: fleetdb_engine::Merge::Fields, ..device.clone() };
+    let key_field = TableDefinition::new("t").key("v", ColumnType::Int64).key("id", ColumnType::Int64);
+    for (server, says) in [
+        (key_field.time("ts", Unit::Millisecond), "its primary key"),
+        (key(TableDefinition::new("t")).field("ts", ColumnType::Timestamp(Unit::Millisecond)), "its primary key"),
+        (key(TableDefinition::new("t")).time("ts", Unit::Second), "smaller unit"),
+        (merged, "has merge"),
+    ] {
+        let (there, here) = (Site::new(), Site::new());
+        let table = there.db().create_table(&device).unwrap();
+        here.db().create_table(&server).unwrap();
+        let error = prepare(here.db(), &table).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn a_server_does_not_adopt_itself_nor_odd_names() {
+    let (_, bucket) = Unreliable::new(0);
+    let mut device = Device::new(&bucket, 1);
+    device.write(5, 1);
+    device.ship().unwrap();
+    let pass = adopter(&bucket).adopt(device.site.db()).unwrap();
+    assert!(pass.failed[0].1.to_string().contains("its own rows"), "{pass:?}");
+    let requests = Requests::new(bucket.clone()).unwrap();
+    requests.wait(|bucket| async move { bucket.write("a~b/x", "x".into()).await }).unwrap();
+    let pass = adopter(&bucket).adopt(Site::new().db()).unwrap();
+    assert!(pass.rows == 5 && pass.failed.len() == 1, "{pass:?}");
+    for url in ["s3://b/ü", "s3://b/a#b", "s3://b/a%20b", "s3://b/a b"] {
+        assert!(Bucket::open(url).err().unwrap().to_string().contains("character"), "{url}");
+    }
+}
+
+#[test]
+fn a_device_that_was_restored_hands_over_its_new_rows_once_the_outbox_is_emptied() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let adopter = adopter(&bucket);
+    device.write(10, 1);
+    device.ship().unwrap();
+    let backup = (device.site.storage.crash(), device.next, device.model.clone());
+    for step in 0..5 {
+        device.write(10, step);
+        device.ship().unwrap();
+    }
+    adopter.adopt(server.db()).unwrap();
+    let mut all = device.model.clone();
+    (device.site.storage, device.next, device.model) = backup;
+    device.crash();
+    // Its generations now have other rows.
+    device.put(1_000..1_010, 9);
+    let error = device.ship().unwrap_err();
+    assert!(error.to_string().contains("which this directory has not written"), "{error}");
+    let requests = Requests::new(device.bucket.within("outbox")).unwrap();
+    let names = requests.wait(|bucket| async move { bucket.list().await }).unwrap();
+    requests.wait(|bucket| async move { bucket.delete(names).await }).unwrap();
+    device.crash();
+    device.ship().unwrap();
+    let pass = adopter.adopt(server.db()).unwrap();
+    assert!(pass.failed.is_empty() && pass.rows == 20, "{pass:?}");
+    all.extend(device.model.clone());
+    assert_eq!(rows_of(server.db()), all);
+    // From now on only what is new.
+    device.put(2_000..2_010, 9);
+    device.ship().unwrap();
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 10);
 }

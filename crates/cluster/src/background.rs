@@ -4,9 +4,9 @@ use fleetdb_engine::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 use tokio::runtime::{Handle, Runtime};
 
-/// The thread for requests to a bucket. A client's connections belong to the runtime that opened them, so
-/// all that share the client share the thread. It starts when it is first needed, and may be dropped
-/// anywhere.
+/// The thread for requests to a bucket. A client's connections belong to the runtime that opened
+/// them, so all that share the client share the thread. It starts when it is first needed, and may
+/// be dropped anywhere.
 #[derive(Default)]
 pub(crate) struct Background(Mutex<Option<Runtime>>);
 

@@ -1,8 +1,8 @@
 //! Objects by name, in an object store (`s3://bucket/prefix`) or, for development, in a directory
 //! (`file:///directory`).
 //!
-//! The client never repeats a request by itself. A write whose answer was lost may have been done, and
-//! only its caller knows what to do then ([`Bucket::claim`]).
+//! The client never repeats a request by itself. A write whose answer was lost may have been done,
+//! and only its caller knows what to do then ([`Bucket::claim`]).
 
 use crate::background::Background;
 use bytes::Bytes;
@@ -21,11 +21,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Time limit for one request.
+/// Time limit for one request, without the time that its bytes take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+
+/// The least bandwidth at which a request is not given up, in bytes per second.
+const MIN_BANDWIDTH: u64 = 8 << 10;
+
+/// Time limit for a list of any length.
+const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// Time limit for connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// The characters besides letters and digits that a prefix may have: stores and their clients disagree
+/// about how others are written in a URL.
+const PLAIN: &str = "/-_.=+,:@!()'$";
 
 /// How often a claim is tried.
 const MAX_TRIES: usize = 10;
@@ -36,7 +46,8 @@ pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     url: String,
-    /// The directory, if it is one. It cannot replace an object by its version, so it is locked meanwhile.
+    /// The directory, if it is one. It cannot replace an object by its version, so it is locked
+    /// meanwhile.
     directory: Option<PathBuf>,
     background: Arc<Background>,
 }
@@ -78,7 +89,8 @@ impl Upload {
     /// # Errors
     /// As [`Bucket::create`]. The parts that were sent are given up.
     pub async fn send(&mut self, bytes: Bytes) -> Result<()> {
-        let sent = self.parts.put_part(bytes.into()).await;
+        let limit = limit_for(bytes.len() as u64);
+        let sent = within(limit, self.parts.put_part(bytes.into())).await;
         self.or_give_up(sent).await
     }
 
@@ -87,7 +99,7 @@ impl Upload {
     /// # Errors
     /// As [`Bucket::create`].
     pub async fn finish(mut self) -> Result<()> {
-        let finished = self.parts.complete().await;
+        let finished = within(REQUEST_LIMIT, self.parts.complete()).await;
         self.or_give_up(finished.map(|_| ())).await
     }
 
@@ -105,14 +117,16 @@ impl Upload {
     /// # Errors
     /// The store does not answer.
     pub async fn give_up(&mut self) -> Result<()> {
-        self.parts.abort().await.map_err(|error| self.bucket.failed("delete the parts of", &self.name, error))
+        within(REQUEST_LIMIT, self.parts.abort())
+            .await
+            .map_err(|error| self.bucket.failed("delete the parts of", &self.name, error))
     }
 }
 
 impl Bucket {
     /// Opens a bucket by its URL, with credentials, region and endpoint from the environment
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, and the others of
-    /// [`AmazonS3Builder::from_env`]). Nothing is sent yet.
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, and the
+    /// others of [`AmazonS3Builder::from_env`]). Nothing is sent yet.
     ///
     /// ```
     /// use fleetdb_cluster::bucket::Bucket;
@@ -141,7 +155,8 @@ impl Bucket {
         let builder = AmazonS3Builder::from_env().with_bucket_name(name);
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
         let client = ClientOptions::new()
-            .with_timeout(REQUEST_LIMIT)
+            // Each request has a limit that depends on its length.
+            .with_timeout_disabled()
             .with_connect_timeout(CONNECT_LIMIT)
             .with_allow_http(endpoint.starts_with("http://"));
         let retries = RetryConfig { max_retries: 0, ..RetryConfig::default() };
@@ -168,20 +183,25 @@ impl Bucket {
         url: &str,
         directory: Option<PathBuf>,
     ) -> Result<Self> {
+        if let Some(character) = prefix.chars().find(|c| !is_plain(*c)) {
+            return Err(Error::invalid(format!(
+                "{url} has the character {character:?} in its prefix: use letters from a to z, digits and {PLAIN}"
+            )));
+        }
         let prefix = Path::parse(prefix).map_err(|e| Error::invalid(format!("{url}: {e}")))?;
         let (url, background) = (url.trim_end_matches('/').to_owned(), Arc::default());
         Ok(Self { store, prefix, url, directory, background })
     }
 
-    /// Checks that there is such a bucket and that its objects may be listed. Other requests take a bucket
-    /// that does not exist for an empty one.
+    /// Checks that there is such a bucket and that its objects may be listed. Other requests take a
+    /// bucket that does not exist for an empty one.
     ///
     /// # Errors
     /// There is none, or the store refuses the request or does not answer.
     pub async fn find(&self) -> Result<()> {
         // A read tells wrong keys and a store that is away from everything else.
         self.read("no such object").await?;
-        match self.store.list(Some(&self.prefix)).try_next().await {
+        match within(REQUEST_LIMIT, self.store.list(Some(&self.prefix)).try_next()).await {
             Ok(_) => Ok(()),
             Err(error) => Err(Error::invalid(format!("could not list {}: {}", self.url, in_short(&error)))
                 .with_hint("Does the bucket exist, and may the key list its objects?")),
@@ -208,8 +228,8 @@ impl Bucket {
     /// Writes an object that does not exist yet.
     ///
     /// # Errors
-    /// The store refuses the request ([`Code::Denied`], [`Code::Invalid`]). With any other error, the
-    /// object may have been written, now or later.
+    /// The store refuses the request ([`Code::Denied`], [`Code::Invalid`]). With any other error,
+    /// the object may have been written, now or later.
     pub async fn create(&self, name: &str, bytes: Bytes) -> Result<Outcome> {
         self.put(name, bytes, PutMode::Create).await
     }
@@ -245,7 +265,7 @@ impl Bucket {
     /// # Errors
     /// The store refuses the request, or does not answer.
     pub async fn upload(&self, name: &str) -> Result<Upload> {
-        let parts = self.store.put_multipart(&self.path(name)).await;
+        let parts = within(REQUEST_LIMIT, self.store.put_multipart(&self.path(name))).await;
         let parts = parts.map_err(|error| self.failed("write", name, error))?;
         Ok(Upload { parts, bucket: self.clone(), name: name.to_owned() })
     }
@@ -253,7 +273,8 @@ impl Bucket {
     async fn put(&self, name: &str, bytes: Bytes, mode: PutMode) -> Result<Outcome> {
         let version = self.directory.as_ref().map(|_| version_of(&bytes));
         let is_update = matches!(mode, PutMode::Update(_));
-        let put = self.store.put_opts(&self.path(name), bytes.into(), PutOptions::from(mode)).await;
+        let (path, limit) = (self.path(name), limit_for(bytes.len() as u64));
+        let put = within(limit, self.store.put_opts(&path, bytes.into(), PutOptions::from(mode))).await;
         match put {
             Ok(put) => Ok(Outcome::Written(version.unwrap_or_else(|| Version(put.into())))),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
@@ -265,8 +286,8 @@ impl Bucket {
         }
     }
 
-    /// Writes an object that does not exist yet, and if the answer is lost, finds out whether it was
-    /// written: `true` if the object is this one. No one else may write the same bytes.
+    /// Writes an object that does not exist yet, and if the answer is lost, finds out whether it
+    /// was written: `true` if the object is this one. No one else may write the same bytes.
     ///
     /// # Errors
     /// The store refuses the request, or does not answer. Then the object may yet be written.
@@ -295,13 +316,15 @@ impl Bucket {
     /// # Errors
     /// The store refuses the request, or does not answer.
     pub async fn read(&self, name: &str) -> Result<Option<(Bytes, Version)>> {
-        let got = match self.store.get_opts(&self.path(name), GetOptions::default()).await {
+        let path = self.path(name);
+        let got = match within(REQUEST_LIMIT, self.store.get_opts(&path, GetOptions::default())).await {
             Ok(got) => got,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(self.failed("read", name, error)),
         };
         let version = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
-        let bytes = got.bytes().await.map_err(|error| self.failed("read", name, error))?;
+        let limit = limit_for(got.meta.size);
+        let bytes = within(limit, got.bytes()).await.map_err(|error| self.failed("read", name, error))?;
         let version = if self.directory.is_some() { version_of(&bytes) } else { Version(version) };
         Ok(Some((bytes, version)))
     }
@@ -311,7 +334,8 @@ impl Bucket {
     /// # Errors
     /// The object does not exist or is shorter, or the store does not answer.
     pub async fn read_range(&self, name: &str, range: Range<u64>) -> Result<Bytes> {
-        self.store.get_range(&self.path(name), range).await.map_err(|error| self.failed("read", name, error))
+        let (path, limit) = (self.path(name), limit_for(range.end.saturating_sub(range.start)));
+        within(limit, self.store.get_range(&path, range)).await.map_err(|error| self.failed("read", name, error))
     }
 
     /// The names of all objects, sorted.
@@ -327,7 +351,7 @@ impl Bucket {
     /// # Errors
     /// The store refuses the request, or does not answer.
     pub async fn objects(&self) -> Result<Vec<Listed>> {
-        let listed = self.store.list(Some(&self.prefix)).try_collect().await;
+        let listed = within(LIST_LIMIT, self.store.list(Some(&self.prefix)).try_collect()).await;
         self.listed(listed)
     }
 
@@ -336,7 +360,8 @@ impl Bucket {
     /// # Errors
     /// As [`objects`](Self::objects).
     pub async fn objects_after(&self, name: &str) -> Result<Vec<Listed>> {
-        let listed = self.store.list_with_offset(Some(&self.prefix), &self.path(name)).try_collect().await;
+        let listed = self.store.list_with_offset(Some(&self.prefix), &self.path(name)).try_collect();
+        let listed = within(LIST_LIMIT, listed).await;
         self.listed(listed)
     }
 
@@ -345,7 +370,7 @@ impl Bucket {
     /// # Errors
     /// As [`objects`](Self::objects).
     pub async fn folders(&self) -> Result<Vec<String>> {
-        let listed = self.store.list_with_delimiter(Some(&self.prefix)).await;
+        let listed = within(LIST_LIMIT, self.store.list_with_delimiter(Some(&self.prefix))).await;
         let listed = listed.map_err(|error| self.failed("list", "", error))?;
         let name = |folder: &Path| folder.filename().map(str::to_owned);
         let mut names: Vec<String> = listed.common_prefixes.iter().filter_map(name).collect();
@@ -372,12 +397,17 @@ impl Bucket {
     pub async fn delete(&self, names: Vec<String>) -> Result<()> {
         const AT_A_TIME: usize = 16;
         let deleted = futures::stream::iter(names).map(|name| async move {
-            match self.store.delete(&self.path(&name)).await {
+            match within(REQUEST_LIMIT, self.store.delete(&self.path(&name))).await {
                 Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(self.failed("delete", &name, error)),
             }
         });
         deleted.buffer_unordered(AT_A_TIME).try_collect().await
+    }
+
+    /// Whether a name may stand in a prefix.
+    pub(crate) fn takes_name(name: &str) -> bool {
+        name.chars().all(is_plain)
     }
 
     fn path(&self, name: &str) -> Path {
@@ -406,13 +436,26 @@ impl Bucket {
     }
 }
 
+/// The time that a request with this many bytes may take.
+fn limit_for(bytes: u64) -> Duration {
+    REQUEST_LIMIT + Duration::from_secs(bytes / MIN_BANDWIDTH)
+}
+
+/// Gives a request up after a time.
+async fn within<T>(limit: Duration, request: impl Future<Output = object_store::Result<T>>) -> object_store::Result<T> {
+    tokio::time::timeout(limit, request).await.unwrap_or_else(|_| {
+        let source = format!("no answer within {} s", limit.as_secs()).into();
+        Err(object_store::Error::Generic { store: "bucket", source })
+    })
+}
+
 /// Whether trying again would give the same.
 fn is_final(error: &Error) -> bool {
     error.code() != Code::Busy
 }
 
-/// An error for people: the code and the message of a store's answer if there is one, else the error with
-/// its first cause.
+/// An error for people: the code and the message of a store's answer if there is one, else the
+/// error with its first cause.
 fn in_short(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
@@ -427,6 +470,10 @@ fn in_short(error: &dyn std::error::Error) -> String {
         return format!("{code}: {message}");
     }
     if whole.contains(&last) { whole } else { format!("{whole}: {last}") }
+}
+
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || PLAIN.contains(character)
 }
 
 /// The version of a file is its content, as the ETag of an object is in most stores.

@@ -18,7 +18,7 @@ fn a_wrong_url_says_what_to_do() {
 fn objects_of_a_directory_are_read_replaced_and_deleted() {
     let directory = tempfile::tempdir().unwrap();
     let bucket = Bucket::open(&format!("file://{}", directory.path().display())).unwrap().within("p/07");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let Outcome::Written(first) = bucket.create("owner", Bytes::from_static(b"ann 1")).await.unwrap() else {
             panic!("refused");

@@ -2,6 +2,7 @@
 
 use crate::requests::Stop;
 use fleetdb_engine::{Error, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -15,8 +16,8 @@ pub struct IntervalThread {
 }
 
 impl IntervalThread {
-    /// Starts to work, now and then at intervals, until `work` gives `false`. `stop` ends the requests
-    /// that `work` waits for.
+    /// Starts to work, now and then at intervals, until `work` gives `false`. `stop` ends the
+    /// requests that `work` waits for.
     pub(crate) fn start(
         name: &str,
         stop: Stop,
@@ -25,7 +26,8 @@ impl IntervalThread {
     ) -> Result<Self> {
         let (waiting, wait) = channel();
         let run = move || {
-            while work() {
+            // After a fault of this program, the next time may go well.
+            while catch_unwind(AssertUnwindSafe(&mut work)).unwrap_or(true) {
                 match wait.recv_timeout(interval) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => return,

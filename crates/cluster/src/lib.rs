@@ -1,8 +1,9 @@
-//! What FleetDB needs beyond one machine. The crate is not part of the default build: the command has
-//! it with the feature `cluster`.
+//! What FleetDB needs beyond one machine. The crate is not part of the default build: the command
+//! has it with the feature `cluster`.
 //!
-//! 1. [`bucket`]: objects by name, in an object store or in a directory. A log's numbered objects are
-//!    created only if absent, and the object that names an owner is replaced only if it is unchanged.
+//! 1. [`bucket`]: objects by name, in an object store or in a directory. A log's numbered objects
+//!    are created only if absent, and the object that names an owner is replaced only if it is
+//!    unchanged.
 //! 2. [`check`] tries whether a store keeps these promises, and how long a write takes.
 //! 3. [`shipped`]: the segments and manifests of a database in a bucket, for backups and readers.
 //! 4. [`adoption`]: a server takes over the rows that devices hand over.

@@ -9,8 +9,8 @@ use std::sync::mpsc::sync_channel;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// A bucket whose requests run on a thread of their own, so that they may be waited for from any other
-/// thread, also from one that runs tasks. Cloning it is cheap.
+/// A bucket whose requests run on a thread of their own, so that they may be waited for from any
+/// other thread, also from one that runs tasks. Cloning it is cheap.
 #[derive(Clone)]
 pub(crate) struct Requests {
     bucket: Bucket,

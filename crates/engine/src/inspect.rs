@@ -4,10 +4,11 @@
 //! decodes every page and index block, and compares every order and count with the manifest and the
 //! footers.
 
+use crate::compaction::plan;
 use crate::error::{Error, Result};
-use crate::ids::{Generation, Sequence};
-use crate::io::Io;
-use crate::manifest::file as manifest_file;
+use crate::ids::{Generation, Sequence, TableId};
+use crate::io::{Io, ReadFile};
+use crate::manifest;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
 use crate::segment::file_name;
@@ -60,7 +61,7 @@ pub struct WalFrame {
 /// # Errors
 /// There is no database, or its manifest is damaged.
 pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
-    match manifest_file::read(io.storage.as_ref())? {
+    match manifest::file::read(io.storage.as_ref())? {
         Some((_, contents)) => Ok((contents.edits, contents.state)),
         None => Err(Error::invalid(format!("{} is not a FleetDB database", io.storage.describe()))),
     }
@@ -75,9 +76,31 @@ pub fn read_segment_facts(io: &Io, name: &str) -> Result<Facts> {
     Ok(read_footer(file.as_ref(), name)?.1)
 }
 
+/// The columns of a segment, with the names that they had when it was written. `name` is for messages.
+///
+/// # Errors
+/// The file is not a segment.
+pub fn stored_columns(file: &dyn ReadFile, name: &str) -> Result<Vec<(String, StoredColumn)>> {
+    let (metadata, facts) = read_footer(file, name)?;
+    let fields = metadata.file_metadata().schema_descr().root_schema().get_fields();
+    Ok(fields.iter().map(|field| field.name().to_owned()).zip(facts.columns).collect())
+}
+
+/// Segments of a table that together have each row at most once: the oldest run of each time partition.
+/// They lack what was written later and is not merged yet, and have what was deleted or has expired until
+/// compaction removes it.
+pub fn oldest_runs(state: &State, table: TableId) -> Vec<&SegmentEntry> {
+    plan::oldest_runs(&state.segments_of(table).collect::<Vec<_>>())
+}
+
 /// The file name of a segment, relative to the database directory.
 pub fn segment_file(entry: &SegmentEntry) -> String {
     file_name(entry.table, entry.id)
+}
+
+/// The file name of the manifest with this number, relative to the database directory.
+pub fn manifest_file(number: u64) -> String {
+    manifest::file::file_name(number)
 }
 
 /// All frames of the WAL files that are not in segments.

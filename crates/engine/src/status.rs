@@ -50,8 +50,8 @@ pub struct Status {
 /// How old the rows are that a [`Reader`](crate::Reader) sees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// The reader sees what was written before this time, in nanoseconds since 1970: that of the last
-    /// refresh, or for a copy elsewhere, the time when it was made.
+    /// The time of what the reader sees, in nanoseconds since 1970: that of the last refresh, or for a
+    /// copy elsewhere, when it was complete. The copy may lack what was written while it was made.
     pub as_of_ns: i64,
     /// Seconds since then.
     pub age_seconds: u64,

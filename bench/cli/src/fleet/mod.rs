@@ -1,10 +1,10 @@
 //! `run fleet`: vehicles that hand their rows over to a server through a bucket.
 //!
 //! 1. The vehicles are embedded databases in one process ([`devices`]), the server is another
-//!    ([`server`]). They share nothing but a bucket in a directory. The parent tells them when to go on
-//!    ([`side`]), so that the processor time of each is its own.
-//! 2. `shipped`: each vehicle ships at intervals, and the server adopts. Measured are the bytes that are
-//!    sent and the processor time of both sides, for each row.
+//!    ([`server`]). They share nothing but a bucket in a directory. The parent tells them when to
+//!    go on ([`side`]), so that the processor time of each is its own.
+//! 2. `shipped`: each vehicle ships at intervals, and the server adopts. Measured are the bytes
+//!    that are sent and the processor time of both sides, for each row.
 //! 3. `killed`: the same for some hours, while both processes are killed again and again.
 //! 4. `offline`: one vehicle with more rows has no connection for days, and then ships at once.
 //! 5. `ingest`: what shipping costs a database that takes rows as fast as it can.
@@ -144,7 +144,8 @@ pub fn run(test: &mut Test<'_>, scale: &Scale) -> Outcome<()> {
     ingest::run(test, (scale.ingest_millions * 1e6) as u64)
 }
 
-/// Runs one part and records it as a phase; an operation is a shipment and the adoption of its rows.
+/// Runs one part and records it as a phase; an operation is a shipment and the adoption of its
+/// rows.
 fn part(test: &mut Test<'_>, name: &str, hosts: u64, (hours, ship_hours): (u64, u64), kills: Kills) -> Outcome<Sums> {
     let devices = if name == "offline" { 1 } else { hosts };
     let place = Place::new(test.directory, name, test.seed, (hosts, devices))?;

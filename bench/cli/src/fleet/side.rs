@@ -106,8 +106,8 @@ impl Side {
         Ok(Self { command, running })
     }
 
-    /// Lets it do something. As long as `kill` gives a time in microseconds, the process is killed after
-    /// it, and another one is told the same.
+    /// Lets it do something. As long as `kill` gives a time in microseconds, the process is killed
+    /// after it, and another one is told the same.
     pub fn ask(&mut self, line: &str, mut kill: impl FnMut() -> Option<u64>) -> Outcome<()> {
         while let Some(after_us) = kill() {
             self.running.tell(line)?;
@@ -130,7 +130,8 @@ impl Side {
     }
 }
 
-/// Does what standard input says, until it ends or says `finish`; `work` gives the answer to each line.
+/// Does what standard input says, until it ends or says `finish`; `work` gives the answer to each
+/// line.
 pub fn obey(mut work: impl FnMut(&str) -> Outcome<String>) -> Outcome<()> {
     for line in std::io::stdin().lock().lines() {
         let line = line?;

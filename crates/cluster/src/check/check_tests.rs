@@ -166,7 +166,7 @@ fn each_fault_breaks_the_promises_that_it_should() {
 fn a_check_deletes_what_it_wrote_and_nothing_else() {
     let (store, bucket) = faulty(Fault::None);
     let steps = std::cell::Cell::new(0);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(store.store.put(&Path::from("fleet/theirs"), Bytes::from_static(b"x").into())).unwrap();
     let report = check(&bucket, &SHORT, || steps.set(steps.get() + 1)).unwrap();
     assert_eq!((steps.get(), report.writes.len()), (STEPS, 8));

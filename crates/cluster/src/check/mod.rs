@@ -1,5 +1,5 @@
-//! Tries whether a store keeps the promises on which FleetDB's log and its owners rest, and measures how
-//! long writes take.
+//! Tries whether a store keeps the promises on which FleetDB's log and its owners rest, and
+//! measures how long writes take.
 
 mod promises;
 mod timing;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(3600);
 
 impl Shipper {
-    /// Starts a thread that ships the database, now and then at intervals. Each shipment first writes the
-    /// rows of the log to segments, so that the bucket lags behind by the interval and the time of a
-    /// shipment. [`Database::status`] says by how much, and why a shipment failed; the next one tries
-    /// again. The thread does not keep the database open between shipments.
+    /// Starts a thread that ships the database, now and then at intervals. Each shipment first
+    /// writes the rows of the log to segments, so that the bucket lags behind by the interval and
+    /// the time of a shipment. [`Database::status`] says by how much, and why a shipment failed;
+    /// the next one tries again. The thread does not keep the database open between shipments.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -69,23 +69,24 @@ impl Work {
     }
 
     fn note(&mut self, outcome: Result<Shipment>, (begun_ns, sequence): (i64, u64)) {
-        let url = self.shipper.requests().url();
-        match outcome {
+        let error = match outcome {
             Ok(shipment) => {
-                if self.shipping.error.take().is_some() {
-                    tracing::info!("ships to {url} again");
-                }
                 self.shipping.up_to_ns = Some(begun_ns);
                 self.shipping.sequence = sequence;
                 self.shipping.sent_bytes += shipment.sent_bytes;
+                shipment.delta_error
             }
-            Err(error) => {
-                // Each reason once: an outage may last for days.
-                if self.shipping.error.as_ref() != Some(&error) {
-                    tracing::warn!("could not ship to {url}: {error}");
-                }
-                self.shipping.error = Some(error);
+            Err(error) => Some(error),
+        };
+        let url = self.shipper.requests().url();
+        // Each reason once: an outage may last for days.
+        match &error {
+            Some(error) if self.shipping.error.as_ref() != Some(error) => {
+                tracing::warn!("could not ship to {url}: {error}");
             }
+            None if self.shipping.error.is_some() => tracing::info!("ships to {url} again"),
+            _ => {}
         }
+        self.shipping.error = error;
     }
 }

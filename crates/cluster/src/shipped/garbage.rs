@@ -1,5 +1,6 @@
 //! Removes manifests that are old, and segments that only they list.
 
+use super::delta;
 use super::storage::manifests_of;
 use super::{ManifestEntry, SEGMENTS, manifest_name, read_manifest, segment_name, state_of};
 use crate::bucket::Bucket;
@@ -25,12 +26,13 @@ pub struct Garbage {
     pub bytes: u64,
 }
 
-/// Removes what no manifest of the last `history` and no pin lists. Time is that of the store, and the
-/// newest manifest is now. Only the database that ships to the bucket may do it, and not while it ships.
+/// Removes what no manifest of the last `history` and no pin lists. Time is that of the store, and
+/// the newest manifest is now. Only the database that ships to the bucket may do it, and not while
+/// it ships.
 ///
-/// The newest of the manifests that are older than `history` is the oldest that stays. No later manifest
-/// lists a segment that was sent before it was written and that it does not list: a segment that a
-/// manifest lists, and the one before it does not, was sent between the two.
+/// The newest of the manifests that are older than `history` is the oldest that stays. No later
+/// manifest lists a segment that was sent before it was written and that it does not list: a
+/// segment that a manifest lists, and the one before it does not, was sent between the two.
 ///
 /// # Errors
 /// The store does not answer. What was removed is removed.
@@ -64,7 +66,7 @@ pub(super) fn collect(requests: &Requests, history: Duration) -> Result<Garbage>
     let mut unlisted = Vec::new();
     for segment in segments {
         let name = format!("{SEGMENTS}/{}", segment.name);
-        if segment.written < sent_before && !wanted.contains(&name) {
+        if !delta::is_log(&name) && segment.written < sent_before && !wanted.contains(&name) {
             garbage.segments += 1;
             garbage.bytes += segment.bytes;
             unlisted.push(name);

@@ -6,30 +6,33 @@
 //! | `manifest/NUMBER.manifest` | tables and segments of one moment, as a manifest file without edits. Created only if absent, in order |
 //! | `pins/NAME` | the number of a manifest that is kept |
 //!
-//! 1. [`Shipper`] sends the segments that the bucket lacks, and then creates the next manifest. So the
-//!    segments of each manifest are there.
-//!    [`Shipper::at_intervals`] does so on a thread.
-//! 2. [`ShippedDatabase`] reads a manifest and its segments as if they were a database directory: the
-//!    engine's reader and its restore need nothing else.
-//! 3. In the folder `outbox` are not all rows of a database but those that a server has not
-//!    [adopted](crate::adoption) yet. The server writes to the object `adopted` how far it is.
-//! 4. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
+//! 1. [`Shipper`] sends the segments that the bucket lacks, and then creates the next manifest. So
+//!    the segments of each manifest are there. [`Shipper::at_intervals`] does so on a thread.
+//! 2. [`ShippedDatabase`] reads a manifest and its segments as if they were a database directory:
+//!    the engine's reader and its restore need nothing else.
+//! 3. The folder `outbox` holds only rows that no server has [adopted](crate::adoption) yet. The
+//!    server writes to the object `adopted` up to which generation it has adopted them.
+//! 4. [`delta`] publishes the tables for other programs, if that is wanted.
+//! 5. [`collect_garbage`] drops what no manifest of the last day and no pin lists.
 
 mod at_intervals;
+pub mod delta;
+mod disk_cache;
 mod garbage;
 mod outbox;
 mod record;
 mod ship;
 mod storage;
 
+pub use disk_cache::DiskCache;
 pub use garbage::{Garbage, HISTORY, collect_garbage};
 pub use outbox::DEVICES;
-pub(crate) use outbox::Outbox;
+pub(crate) use outbox::{Newest, Outbox};
 pub use ship::{Shipment, Shipper, pin, unpin};
 pub use storage::{Moment, ShippedDatabase, manifests};
 
 use crate::requests::Requests;
-use fleetdb_engine::inspect::{SegmentEntry, State, segment_file};
+use fleetdb_engine::inspect::{self, SegmentEntry, State, segment_file};
 use fleetdb_engine::{Code, Error, Result};
 use std::time::SystemTime;
 
@@ -58,7 +61,12 @@ pub struct ManifestEntry {
 
 /// The name of a manifest in the folder of manifests.
 fn manifest_file(number: u64) -> String {
-    format!("{number:016}{MANIFEST_SUFFIX}")
+    last_part(&manifest_name(number)).to_owned()
+}
+
+/// What a name is in its folder.
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, file)| file)
 }
 
 fn manifest_number(file: &str) -> Option<u64> {
@@ -66,7 +74,7 @@ fn manifest_number(file: &str) -> Option<u64> {
 }
 
 fn manifest_name(number: u64) -> String {
-    format!("{MANIFESTS}/{}", manifest_file(number))
+    inspect::manifest_file(number)
 }
 
 fn segment_name(entry: &SegmentEntry) -> String {
@@ -90,6 +98,15 @@ fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemT
     let listed = requests
         .wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&manifest_file(number)).await })?;
     Ok(listed.iter().filter_map(|object| Some((manifest_number(&object.name)?, object.written))).max())
+}
+
+/// The newest manifest's number and when it was written. If the one that is known is gone, because
+/// the bucket was emptied, the newest may have a smaller number.
+fn newest_from(requests: &Requests, known: u64) -> Result<Option<(u64, SystemTime)>> {
+    match newest_after(requests, known.saturating_sub(1))? {
+        None if known > 0 => newest_after(requests, 0),
+        newest => Ok(newest),
+    }
 }
 
 /// The bytes of a manifest.

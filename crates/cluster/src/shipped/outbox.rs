@@ -1,55 +1,86 @@
-//! What an outbox holds: the segments of a database whose rows nobody has adopted yet.
+//! What an outbox holds: the segments of a device that no server has adopted yet.
 //!
-//! Rows are told apart by the generation in which they were flushed. Compaction keeps rows that were sent
-//! apart from newer ones ([`Database::keep_apart`](fleetdb_engine::Database::keep_apart)), so a segment of a
-//! newer generation has only rows that were not sent. If it has others nevertheless, because the database
-//! was reopened in between, these are sent again, which changes nothing where they are adopted.
+//! The generation in which a row was flushed says whether it was sent. Compaction keeps rows that
+//! were sent apart from later ones: see [`keep_apart`](fleetdb_engine::Database::keep_apart). So a
+//! segment of a newer generation has only rows that were not sent. A merge between the opening and
+//! the first shipment may break this. Then rows are sent again, and replace themselves.
 
 use super::storage::holding;
-use super::{ADOPTED, OUTBOX, newest_after, read_manifest, state_of};
+use super::{ADOPTED, OUTBOX, newest_from, read_manifest, state_of};
+use crate::bucket::sha256;
 use crate::requests::Requests;
 use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Generation, Result};
+use std::collections::BTreeMap;
 
-/// The table of a server that says how far it has adopted each device. It is the server's own, and is not
-/// handed over.
+/// The table of a server that says how far it has adopted each device. It is the server's own, and
+/// is not handed over.
 pub const DEVICES: &str = "fleetdb_devices";
+
+/// With this many segments that nobody has adopted yet, nothing is added. Meanwhile the device
+/// merges what it has not sent.
+const MAX_WAITING: usize = 64;
 
 /// What is sent first: everything.
 pub(super) fn first(now: &State) -> State {
     with_segments(now, now.segments.values())
 }
 
-/// What is sent after `sent`: its segments that were not adopted, which the database may have merged since,
-/// and those of later generations. Gives `sent` if there is nothing new.
+/// What is sent after `sent`: its segments that were not adopted, which the database may have
+/// merged since, and those of later generations. Gives `sent` if there is nothing new.
 pub(super) fn next(sent: &State, adopted: Generation, now: &State) -> State {
-    let waiting = sent.segments.values().filter(|entry| entry.generation > adopted);
+    let waiting: Vec<_> = sent.segments.values().filter(|entry| entry.generation > adopted).collect();
+    if waiting.len() >= MAX_WAITING {
+        return sent.clone();
+    }
     let new = now.segments.values().filter(|entry| entry.generation > sent.flushed);
-    let next = with_segments(now, waiting.chain(new));
+    let next = with_segments(now, waiting.into_iter().chain(new));
     let is_same = next.segments == sent.segments && next.tables == sent.tables && next.flushed == sent.flushed;
     if is_same { sent.clone() } else { next }
 }
 
-/// The state with these segments, but for those of tables that are gone or that are this database's own.
+/// The state with these segments, but for those of tables that are gone or that are this database's
+/// own.
 fn with_segments<'a>(now: &State, segments: impl Iterator<Item = &'a SegmentEntry>) -> State {
     let is_sent = |entry: &&SegmentEntry| now.tables.get(&entry.table).is_some_and(|table| table.name != DEVICES);
-    State { segments: segments.filter(is_sent).map(|entry| (entry.id, entry.clone())).collect(), ..now.clone() }
+    let segments = segments.filter(is_sent).map(|entry| (entry.id, entry.clone())).collect();
+    // A delete must not reach rows that nobody has adopted yet.
+    State { segments, deletes: BTreeMap::new(), ..now.clone() }
 }
 
-/// How far what is in the outbox was adopted.
-pub(super) fn adopted(requests: &Requests) -> Result<Generation> {
+/// How far the rows of this database were adopted from the outbox.
+pub(super) fn adopted(requests: &Requests, database_id: &str) -> Result<Generation> {
     let read = requests.wait(|bucket| async move { bucket.read(ADOPTED).await })?;
     let Some((bytes, _)) = read else { return Ok(Generation(0)) };
-    let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim().parse().ok());
-    number.map(Generation).ok_or_else(|| {
-        Error::damaged(format!("{}/{ADOPTED} does not contain the number of a generation", requests.url()))
-            .with_hint("Remove the object: rows are then sent until they are adopted again.")
-    })
+    let told = std::str::from_utf8(&bytes).ok().and_then(|text| {
+        let (id, generation) = text.trim().split_once(' ')?;
+        Some((id.to_owned(), Generation(generation.parse().ok()?)))
+    });
+    match told {
+        Some((id, generation)) if id == database_id => Ok(generation),
+        // What was there before the outbox was emptied.
+        Some(_) => Ok(Generation(0)),
+        None => Err(Error::damaged(format!(
+            "{}/{ADOPTED} does not contain the id of a database and the number of a generation",
+            requests.url()
+        ))
+        .with_hint("Remove the object: rows are then sent until they are adopted again.")),
+    }
 }
 
-/// The outbox of a device, for who adopts it.
+/// The outbox of a device, as its server sees it.
 pub(crate) struct Outbox(Requests);
+
+/// What is the newest in an outbox.
+pub(crate) enum Newest {
+    /// There is no manifest.
+    Nothing,
+    /// The manifest that is known already.
+    Known,
+    /// Another one: its number, its SHA-256, and what it holds.
+    Other(u64, String, Box<State>),
+}
 
 impl Outbox {
     /// That of the device whose prefix has this name.
@@ -57,17 +88,21 @@ impl Outbox {
         Self(devices.within(name).within(OUTBOX))
     }
 
-    /// The newest manifest and its number, unless that is `known`. It is less if the outbox was emptied.
-    pub(crate) fn newer_than(&self, known: u64) -> Result<Option<(u64, State)>> {
-        let newest = match newest_after(&self.0, known.saturating_sub(1))? {
-            None if known > 0 => newest_after(&self.0, 0)?,
-            newest => newest,
-        };
-        let Some((number, _)) = newest.filter(|(number, _)| *number != known) else { return Ok(None) };
+    /// The newest manifest, unless it has the number that is known.
+    pub(crate) fn newest(&self, known: u64) -> Result<Newest> {
+        let Some((number, _)) = newest_from(&self.0, known)? else { return Ok(Newest::Nothing) };
+        if number == known {
+            return Ok(Newest::Known);
+        }
         let bytes = read_manifest(&self.0, number)?;
-        let bytes = bytes
-            .ok_or_else(|| Error::retry(format!("{} lists manifest {number}, but does not have it", self.0.url())))?;
-        Ok(Some((number, state_of(&self.0, number, &bytes)?)))
+        let missing = || Error::retry(format!("{} lists manifest {number}, but does not have it", self.0.url()));
+        let bytes = bytes.ok_or_else(missing)?;
+        Ok(Newest::Other(number, sha256(&bytes), Box::new(state_of(&self.0, number, &bytes)?)))
+    }
+
+    /// Whether the manifest with this number is there and has this SHA-256.
+    pub(crate) fn still_has(&self, number: u64, sum: &str) -> Result<bool> {
+        Ok(read_manifest(&self.0, number)?.is_some_and(|bytes| sha256(&bytes) == sum))
     }
 
     /// A database that has these segments of it.
@@ -75,8 +110,14 @@ impl Outbox {
         holding(&self.0, state)
     }
 
-    /// Tells the device how far it was adopted.
-    pub(crate) fn tell(&self, adopted: Generation) -> Result<()> {
-        self.0.wait(|bucket| async move { bucket.write(ADOPTED, adopted.0.to_string().into()).await })
+    /// How far the device knows that a database was adopted.
+    pub(crate) fn told(&self, database_id: &str) -> Result<Generation> {
+        adopted(&self.0, database_id)
+    }
+
+    /// Tells the device how far its database was adopted.
+    pub(crate) fn tell(&self, database_id: &str, adopted: Generation) -> Result<()> {
+        let text = format!("{database_id} {}", adopted.0);
+        self.0.wait(|bucket| async move { bucket.write(ADOPTED, text.into()).await })
     }
 }

@@ -1,8 +1,8 @@
-//! What a database remembers of its shipping: the last manifest that it wrote to each bucket, and what it
-//! has tried to write since.
+//! What a database remembers of its shipping: the last manifest that it wrote to each bucket, and
+//! what it has tried to write since.
 //!
-//! It tells a database from its copies. If a bucket's newest manifest is not one that this directory
-//! wrote or was restored from, another copy ships there, and this one must not.
+//! It tells a database from its copies. If a bucket's newest manifest is not one that this
+//! directory wrote or was restored from, another copy ships there, and this one must not.
 
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Generation, Result};

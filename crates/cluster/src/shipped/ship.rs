@@ -1,5 +1,6 @@
 //! Sends what a database has on disk to a bucket.
 
+use super::delta::Delta;
 use super::record::Record;
 use super::{OUTBOX, SEGMENTS, manifest_name, newest_after, outbox, pin_name, read_manifest, segment_name, state_of};
 use crate::bucket::{Bucket, Listed, Outcome, sha256};
@@ -13,10 +14,10 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The length of a part of a large object, and of the largest object that is written at once.
-const PART_BYTES: u64 = 8 << 20;
+const PART_BYTES: u64 = 5 << 20;
 
 /// What a bucket has of a database.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shipment {
     /// The number of the manifest.
     pub number: u64,
@@ -28,6 +29,8 @@ pub struct Shipment {
     pub bytes: u64,
     /// Size of the segments that were sent now.
     pub sent_bytes: u64,
+    /// Why the Delta tables were not published, although everything was sent.
+    pub delta_error: Option<Error>,
 }
 
 /// Ships one database to one bucket, again and again.
@@ -38,6 +41,7 @@ pub struct Shipper {
     known: Option<Known>,
     bandwidth: Option<NonZeroU64>,
     is_outbox: bool,
+    delta: Option<Delta>,
 }
 
 /// Keeps a shipment within a bandwidth.
@@ -65,8 +69,8 @@ struct Known {
     record: Record,
     /// What the newest manifest holds.
     state: Option<State>,
-    /// The names of the segments that need not be sent: those that the newest manifest lists, and those
-    /// that were sent since it was written.
+    /// The names of the segments that need not be sent: those that the newest manifest lists, and
+    /// those that were sent since it was written.
     segments: HashSet<String>,
 }
 
@@ -92,17 +96,24 @@ impl Shipper {
     /// # Errors
     /// The thread for requests cannot be started.
     pub fn new(bucket: Bucket, io: Io) -> Result<Self> {
-        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None, is_outbox: false })
+        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None, is_outbox: false, delta: None })
     }
 
-    /// Prepares to hand the rows of the database over to a server that [adopts](crate::adoption) them. Each
-    /// row is sent once, with the segment to which it was flushed; what compaction does later is not.
-    /// Nothing is sent yet.
+    /// Prepares to hand the rows of the database over to a server that [adopts](crate::adoption)
+    /// them. Each row is sent once, with the segment to which it was flushed; what compaction does
+    /// later is not. Nothing is sent yet.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn outbox(bucket: &Bucket, io: Io) -> Result<Self> {
         Ok(Self { is_outbox: true, ..Self::new(bucket.within(OUTBOX), io)? })
+    }
+
+    /// Also publishes the tables as [Delta tables](super::delta), from the next shipment on. An
+    /// outbox has none.
+    #[must_use]
+    pub fn with_delta(self) -> Self {
+        Self { delta: (!self.is_outbox).then(Delta::default), ..self }
     }
 
     /// Limits the bandwidth, in bytes per second.
@@ -117,13 +128,14 @@ impl Shipper {
     }
 
     /// Sends what is on disk and not in the bucket yet. Rows in the log are not sent:
-    /// [`flush`](Database::flush) first. `progress` is called with the bytes done and the total bytes.
+    /// [`flush`](Database::flush) first. `progress` is called with the bytes done and the total
+    /// bytes.
     ///
     /// After an error, the next call goes on where this one ended.
     ///
     /// # Errors
-    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the bucket holds another database, or
-    /// another copy of this one ships there; [`Code::Busy`] if the store does not answer;
+    /// [`ErrorKind::Input`](fleetdb_engine::ErrorKind::Input) if the bucket holds another database,
+    /// or another copy of this one ships there; [`Code::Busy`] if the store does not answer;
     /// [`Code::Damaged`] if a segment on disk is damaged.
     pub fn ship(&mut self, db: &Database, mut progress: impl FnMut(u64, u64)) -> Result<Shipment> {
         let checkpoint = db.checkpoint();
@@ -140,7 +152,11 @@ impl Shipper {
             None => Some(outbox::first(checkpoint.state())),
             Some(sent) => {
                 self.keep_apart(db, sent.flushed);
-                let adopted = if sent.segments.is_empty() { Generation(0) } else { outbox::adopted(&self.requests)? };
+                let adopted = if sent.segments.is_empty() {
+                    Generation(0)
+                } else {
+                    outbox::adopted(&self.requests, &sent.database_id)?
+                };
                 Some(outbox::next(sent, adopted, checkpoint.state()))
             }
         };
@@ -166,6 +182,9 @@ impl Shipper {
         }
         shipment.number = known.record.number;
         self.known = Some(known);
+        if let Some(delta) = &mut self.delta {
+            shipment.delta_error = delta.publish(&self.requests, &checkpoint).err();
+        }
         Ok(shipment)
     }
 
@@ -210,8 +229,8 @@ impl Shipper {
         Ok(objects.into_iter().filter(is_after).map(|object| format!("{SEGMENTS}/{}", object.name)).collect())
     }
 
-    /// Sends a segment. If the same bytes are there already, they become new again, so that they are not
-    /// taken for garbage of before the newest manifest.
+    /// Sends a segment. If the same bytes are there already, they become new again, so that they
+    /// are not taken for garbage of before the newest manifest.
     fn send(&self, checkpoint: &Checkpoint<'_>, entry: &SegmentEntry, name: &str, pace: &mut Pace) -> Result<()> {
         let file = checkpoint.file(entry)?;
         let mut crc = 0;
@@ -315,7 +334,8 @@ pub fn pin(bucket: &Bucket, name: &str, number: u64) -> Result<()> {
     }
 }
 
-/// Drops a pin, if there is one. What it kept goes with the next [`collect_garbage`](super::collect_garbage).
+/// Drops a pin, if there is one. What it kept goes with the next
+/// [`collect_garbage`](super::collect_garbage).
 ///
 /// # Errors
 /// The name is invalid, or the store does not answer.
@@ -324,8 +344,8 @@ pub fn unpin(bucket: &Bucket, name: &str) -> Result<()> {
     Requests::new(bucket.clone())?.wait(|bucket| async move { bucket.delete(vec![object]).await })
 }
 
-/// Lets a restored directory go on shipping where it came from. A copy that ships there already is then
-/// refused.
+/// Lets a restored directory go on shipping where it came from. A copy that ships there already is
+/// then refused.
 pub(super) fn remember(io: &Io, url: &str, number: u64, manifest: &[u8]) -> Result<()> {
     let flushed = State::from_manifest(url, manifest, number)?.flushed;
     Record::of(number, sha256(manifest), flushed).write(io, url)

@@ -1,9 +1,10 @@
 //! A shipped database as a directory that can only be read.
 
+use super::disk_cache::DiskCache;
 use super::ship::remember;
 use super::{
-    MANIFESTS, ManifestEntry, PINS, manifest_file, manifest_name, manifest_number, newest_after, pinned, read_manifest,
-    segment_name, state_of,
+    MANIFESTS, ManifestEntry, PINS, manifest_file, manifest_name, manifest_number, newest_after, newest_from, pinned,
+    read_manifest, segment_name, state_of,
 };
 use crate::bucket::Bucket;
 use crate::requests::Requests;
@@ -13,7 +14,8 @@ use fleetdb_engine::inspect::{CheckReport, State, segment_file};
 use fleetdb_engine::io::{Io, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes that are read at once from the end of a file, where the footer is.
@@ -43,6 +45,7 @@ struct Inner {
     follows: bool,
     seen: Mutex<Seen>,
     pieces: Mutex<Pieces>,
+    cache: OnceLock<DiskCache>,
 }
 
 /// The manifest that was read last.
@@ -88,7 +91,8 @@ impl ShippedDatabase {
             Moment::Pin(name) => with_time(&requests, pinned(&requests, name)?)?,
         };
         let follows = *moment == Moment::Newest;
-        let inner = Inner { requests, follows, seen: Mutex::default(), pieces: Mutex::default() };
+        let inner =
+            Inner { requests, follows, seen: Mutex::default(), pieces: Mutex::default(), cache: OnceLock::new() };
         inner.see(number, written)?;
         Ok(Self(Arc::new(inner)))
     }
@@ -103,13 +107,19 @@ impl ShippedDatabase {
         self.0.requests.url()
     }
 
+    /// From now on, keeps on disk what is read from the bucket. Only the first cache counts.
+    pub fn use_cache(&self, cache: DiskCache) {
+        self.0.cache.set(cache).ok();
+    }
+
     /// The machine on which a [`Reader`](fleetdb_engine::Reader) reads it.
     pub fn io(&self) -> Io {
         Io { storage: Arc::new(self.clone()), ..Io::files("") }
     }
 
-    /// Copies it to an empty directory and verifies the copy. The copy may then go on shipping to the
-    /// same bucket, unless the bucket has a newer manifest; the database that shipped there may not.
+    /// Copies it to an empty directory and verifies the copy. The copy may then go on shipping to
+    /// the same bucket, unless the bucket has a newer manifest; the database that shipped there may
+    /// not.
     ///
     /// # Errors
     /// As [`restore`], or the store does not answer.
@@ -124,6 +134,7 @@ impl ShippedDatabase {
             follows: false,
             seen: Mutex::default(),
             pieces: Mutex::default(),
+            cache: OnceLock::new(),
         };
         of_now.take(number, manifest.clone(), written)?;
         let from = Self(Arc::new(of_now));
@@ -166,11 +177,10 @@ impl Inner {
                 () => (start, end),
             }
         };
-        let name = object.to_owned();
-        let bytes = self.requests.wait(|bucket| async move { bucket.read_range(&name, from..to).await })?;
-        if bytes.len() as u64 != to - from {
-            return Err(Error::damaged(format!("{}/{object} is shorter than its manifest says", self.requests.url())));
-        }
+        let bytes = match self.cache.get() {
+            Some(cache) => cache.read(object, len_bytes, from..to, |range| self.fetch(object, range))?,
+            None => self.fetch(object, from..to)?,
+        };
         if (from, to) != (start, end) {
             let mut pieces = lock(&self.pieces);
             pieces.kept.push_back((object.to_owned(), from, bytes.clone()));
@@ -179,6 +189,18 @@ impl Inner {
             }
         }
         Ok(bytes.slice((start - from) as usize..(end - from) as usize))
+    }
+}
+
+impl Inner {
+    /// Reads a range of an object from the bucket.
+    fn fetch(&self, object: &str, range: Range<u64>) -> Result<Bytes> {
+        let (name, len) = (object.to_owned(), range.end - range.start);
+        let bytes = self.requests.wait(|bucket| async move { bucket.read_range(&name, range).await })?;
+        if bytes.len() as u64 != len {
+            return Err(Error::damaged(format!("{}/{object} is shorter than its manifest says", self.requests.url())));
+        }
+        Ok(bytes)
     }
 }
 
@@ -195,7 +217,8 @@ fn with_time(requests: &Requests, number: u64) -> Result<(u64, SystemTime)> {
 pub(super) fn holding(requests: &Requests, state: &State) -> Result<Io> {
     const NUMBER: u64 = 1;
     let (requests, manifest) = (requests.clone(), Bytes::from(state.to_manifest(NUMBER)?));
-    let inner = Inner { requests, follows: false, seen: Mutex::default(), pieces: Mutex::default() };
+    let inner =
+        Inner { requests, follows: false, seen: Mutex::default(), pieces: Mutex::default(), cache: OnceLock::new() };
     inner.take(NUMBER, manifest, None)?;
     Ok(ShippedDatabase(Arc::new(inner)).io())
 }
@@ -246,7 +269,8 @@ impl Storage for ShippedDatabase {
         }
         let number = self.number();
         if self.0.follows
-            && let Some((newer, written)) = newest_after(&self.0.requests, number)?
+            && let Some((newer, written)) = newest_from(&self.0.requests, number)?
+            && newer != number
         {
             self.0.see(newer, written)?;
         }

@@ -16,7 +16,7 @@
 use crate::flush::partition_span;
 use crate::ids::{Generation, SegmentId};
 use crate::manifest::{Delete, SegmentEntry, Slice};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// This many runs of similar size are merged.
 pub(crate) const FAN_IN: usize = 8;
@@ -116,6 +116,18 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
     let entries = groups.iter().flat_map(|group| group.runs.values().flatten().map(move |entry| (group, entry)));
     let mut entries = entries.filter(|(_, entry)| rewritten(entry));
     entries.next().map(|(group, entry)| Step::Merge(vec![entry.id], group.span))
+}
+
+/// The segments that are in the oldest run of each of their partitions, where all of their rows are valid.
+/// No two of them have rows with the same key and time.
+pub(crate) fn oldest_runs<'a>(segments: &[&'a SegmentEntry]) -> Vec<&'a SegmentEntry> {
+    let groups = groups(segments);
+    let later = groups.iter().flat_map(|group| group.runs.values().skip(1).flatten().map(|entry| entry.id));
+    let later: BTreeSet<SegmentId> = later.collect();
+    let is_valid = |entry: &SegmentEntry| {
+        entry.slices.is_empty() || entry.slices.iter().map(|slice| slice.rows).sum::<u64>() == entry.rows
+    };
+    segments.iter().copied().filter(|entry| !later.contains(&entry.id) && is_valid(entry)).collect()
 }
 
 /// Bytes waiting for a merge: what reads must go through more than once.

@@ -50,7 +50,7 @@ pub(crate) struct Contents {
     fold_bytes: usize,
 }
 
-fn file_name(number: u64) -> String {
+pub(crate) fn file_name(number: u64) -> String {
     format!("{DIRECTORY}/{number:016}.manifest")
 }
 
