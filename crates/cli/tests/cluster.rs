@@ -492,6 +492,7 @@ fn a_server_adopts_the_rows_of_devices_through_outages_and_kills() {
     two.write_as("two", 1);
     let rows = "SELECT 'rows: ' || count(*), sum(kwh)::BIGINT FROM readings";
     cloud.wait_for_row(rows, "rows: 100,100");
+    cloud.wait_for(&["fleetdb_adopted_rows_total 100", "fleetdb_adopt_failing_devices 0"]);
     // All three are killed while the store is away, and each starts alone.
     drop(store);
     one.write_as("one", 2);

@@ -23,8 +23,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::{
-    Batch, Code, Column, ColumnDefinition, ColumnType, Database, Durability, Error, Generation, Reader, Result, Role,
-    Rows, ScanRequest, Settings, TableDefinition, TableSchema, Unit, Value,
+    Adopting, Batch, Code, Column, ColumnDefinition, ColumnType, Database, Durability, Error, Generation, Reader,
+    Result, Role, Rows, ScanRequest, Settings, TableDefinition, TableSchema, Unit, Value,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,24 +123,33 @@ impl Adopter {
     /// A thread cannot be started.
     pub fn at_intervals(self, db: Weak<Database>, interval: Duration) -> Result<IntervalThread> {
         let stop = self.stop();
-        let mut failing: HashMap<String, Error> = HashMap::new();
+        let (mut known, mut adopting) = (HashMap::new(), Adopting::default());
         let work = move || {
             let Some(db) = db.upgrade() else { return false };
-            let (failed, rows) = match self.adopt(&db) {
-                Ok(adoption) => (adoption.failed, adoption.rows),
-                Err(error) => (vec![(String::new(), error)], 0),
-            };
+            let begun_ns = db.now_ns();
+            let adopted = self.adopt(&db);
             if self.stop().is_stopped() {
                 return false;
             }
-            if rows > 0 {
-                tracing::debug!("adopted {rows} rows from {}", self.url());
-            }
+            let failed = match adopted {
+                Ok(adoption) => {
+                    adopting.looked_ns = Some(begun_ns);
+                    adopting.rows += adoption.rows;
+                    adopting.failing = adoption.failed.len() as u64;
+                    adopting.error = None;
+                    adoption.failed
+                }
+                Err(error) => {
+                    adopting.error = Some(error.clone());
+                    vec![(String::new(), error)]
+                }
+            };
+            db.note_adopting(adopting.clone());
             // Each reason once: an outage may last for days.
-            for (name, error) in failed.iter().filter(|(name, error)| failing.get(name) != Some(error)) {
+            for (name, error) in failed.iter().filter(|(name, error)| known.get(name) != Some(error)) {
                 tracing::warn!("could not adopt from {}/{name}: {error}", self.url());
             }
-            failing = failed.into_iter().collect();
+            known = failed.into_iter().collect();
             true
         };
         IntervalThread::start("fleetdb-adopt", stop, interval, work)

@@ -21,7 +21,7 @@ use crate::recovery;
 use crate::scan::View;
 use crate::schema::{TableDefinition, TableSchema};
 use crate::settings::{MAX_TABLES, Settings};
-use crate::shipping::Shipping;
+use crate::shipping::{Adopting, Shipping};
 use crate::state::Shared;
 use crate::status::Status;
 use crate::wal::frame;
@@ -301,6 +301,7 @@ impl Database {
             compacting: queue.compacting.clone(),
             flush_error: queue.flush_error.clone(),
             compaction_error: queue.compaction_error.clone(),
+            adopting: queue.adopting.as_ref().map(|adopting| adopting.lag(self.now_ns())),
             shipping: queue.shipping.as_ref().map(|shipping| shipping.lag(self.now_ns(), self.last_sequence())),
             ..Status::of(&catalog)
         }
@@ -317,6 +318,18 @@ impl Database {
     /// ```
     pub fn note_shipping(&self, shipping: Shipping) {
         self.shared.queue.lock().shipping = Some(shipping);
+    }
+
+    /// Records how the rows of other databases are adopted; [`status`](Self::status) shows it.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Adopting, Database, Settings, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// db.note_adopting(Adopting { rows: 7, ..Adopting::default() });
+    /// assert_eq!(db.status().adopting.unwrap().rows, 7);
+    /// ```
+    pub fn note_adopting(&self, adopting: Adopting) {
+        self.shared.queue.lock().adopting = Some(adopting);
     }
 
     /// From now on, compaction merges no rows of this generation or older ones with newer rows, so that

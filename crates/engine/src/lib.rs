@@ -81,7 +81,7 @@ pub use schema::{
     Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, sql_identifier,
 };
 pub use settings::{Durability, Settings};
-pub use shipping::{Shipping, ShippingLag};
+pub use shipping::{Adopting, AdoptingLag, Shipping, ShippingLag};
 pub use status::{Reading, Status};
 pub use uuid::Uuid;
 pub use write::admit::MAX_KEY_BYTES;

@@ -14,7 +14,7 @@ use crate::memory::Budget;
 use crate::scan::View;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
-use crate::shipping::Shipping;
+use crate::shipping::{Adopting, Shipping};
 use crate::wal::log::Log;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::HashMap;
@@ -45,6 +45,7 @@ pub(crate) struct Queue {
     /// The error of the last flush, until one succeeds.
     pub(crate) flush_error: Option<Error>,
     pub(crate) shipping: Option<Shipping>,
+    pub(crate) adopting: Option<Adopting>,
     /// The error of the last compaction, until one succeeds.
     pub(crate) compaction_error: Option<Error>,
     /// Whether a flush or a setting changed what is due for compaction.
@@ -77,6 +78,7 @@ impl Queue {
             frozen,
             flush_error: None,
             shipping: None,
+            adopting: None,
             compaction_error: None,
             changed: true,
             compacting: None,

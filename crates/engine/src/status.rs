@@ -3,7 +3,7 @@
 use crate::catalog::Catalog;
 use crate::compaction::plan;
 use crate::error::Error;
-use crate::shipping::ShippingLag;
+use crate::shipping::{AdoptingLag, ShippingLag, seconds_since};
 
 /// Current state of the database, and totals since it was opened.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,8 @@ pub struct Status {
     pub compaction_error: Option<Error>,
     /// How far the database is shipped to another place; `None` if it is not shipped.
     pub shipping: Option<ShippingLag>,
+    /// How the rows of other databases are adopted; `None` if they are not.
+    pub adopting: Option<AdoptingLag>,
     /// How old the rows are that a [`Reader`](crate::Reader) sees; `None` for a database that is open for
     /// writing.
     pub reading: Option<Reading>,
@@ -61,8 +63,7 @@ pub struct Reading {
 
 impl Reading {
     pub(crate) fn new(as_of_ns: i64, now_ns: i64, error: Option<Error>) -> Self {
-        let age_seconds = u64::try_from(now_ns.saturating_sub(as_of_ns) / 1_000_000_000).unwrap_or(0);
-        Self { as_of_ns, age_seconds, error }
+        Self { as_of_ns, age_seconds: seconds_since(as_of_ns, now_ns), error }
     }
 }
 

@@ -158,6 +158,14 @@ fn status(store: &Store) -> fleetdb_engine::Result<RecordBatch> {
             ("shipping error", error(shipping.error), ""),
         ]);
     }
+    if let Some(adopting) = status.adopting {
+        rows.extend([
+            ("outboxes not looked at for", adopting.seconds.map(|seconds| seconds.to_string()), "seconds"),
+            ("rows adopted", number(adopting.rows), ""),
+            ("devices that fail", number(adopting.failing), ""),
+            ("adopting error", error(adopting.error), ""),
+        ]);
+    }
     if let Some(reading) = status.reading {
         rows.extend([
             ("age of what is read", number(reading.age_seconds), "seconds"),

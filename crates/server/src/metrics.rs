@@ -185,6 +185,11 @@ fn gauges(status: &Status) -> Vec<(&'static str, &'static str, u64)> {
         gauges.push(("ship_lag_batches", "Batches that are not in the bucket yet", shipping.batches));
         gauges.push(("ship_failing", "1 while shipping fails", u64::from(shipping.error.is_some())));
     }
+    if let Some(adopting) = &status.adopting {
+        let age = "Seconds since the last complete look at the outboxes of devices";
+        gauges.extend(adopting.seconds.map(|seconds| ("adopt_age_seconds", age, seconds)));
+        gauges.push(("adopt_failing_devices", "Devices whose rows could not be adopted", adopting.failing));
+    }
     if let Some(reading) = &status.reading {
         gauges.push(("read_age_seconds", "Seconds since the time of what queries see", reading.age_seconds));
         gauges.push(("read_failing", "1 while newer data cannot be read", u64::from(reading.error.is_some())));
@@ -200,6 +205,9 @@ fn counters(status: &Status) -> Vec<(&'static str, &'static str, u64)> {
         ("compacted_bytes", "Bytes of the segments that compactions wrote", status.compacted_bytes),
         ("compactions", "Merges done", status.compactions),
     ];
+    if let Some(adopting) = &status.adopting {
+        counters.push(("adopted_rows", "Rows of devices that were adopted", adopting.rows));
+    }
     if let Some(shipping) = &status.shipping {
         counters.push(("ship_bytes", "Bytes of segments that were sent to the bucket", shipping.sent_bytes));
     }

@@ -56,24 +56,12 @@ struct Published {
 }
 
 impl Delta {
-    /// Publishes what has changed.
+    /// Publishes what has changed. If a table fails, the others are published all the same.
     pub(super) fn publish(&mut self, requests: &Requests, checkpoint: &Checkpoint<'_>) -> Result<()> {
         let state = checkpoint.state();
         self.columns.retain(|id, _| state.segments.contains_key(id));
-        for table in state.tables.values() {
-            let mut files = BTreeMap::new();
-            for entry in oldest_runs(state, table.id) {
-                if self.fits(checkpoint, entry, table)? {
-                    files.insert(file_of(entry), entry);
-                }
-            }
-            let mut published = match self.tables.remove(&table.id) {
-                Some(published) => published,
-                None => Published::read(requests, table.id)?,
-            };
-            published.publish(requests, table, &state.database_id, &files)?;
-            self.tables.insert(table.id, published);
-        }
+        let published = state.tables.values().map(|table| self.publish_table(requests, checkpoint, table));
+        let first_error = published.fold(Ok(()), Result::and);
         let tables = state.tables.values().map(|table| (table.name.clone(), json!(folder(table.id)))).collect();
         let listed = json!({ "tables": Value::Object(tables) });
         if self.listed.as_ref() != Some(&listed) {
@@ -81,6 +69,23 @@ impl Delta {
             requests.wait(|bucket| async move { bucket.write(TABLES, text).await })?;
             self.listed = Some(listed);
         }
+        first_error
+    }
+
+    fn publish_table(&mut self, requests: &Requests, checkpoint: &Checkpoint<'_>, table: &TableSchema) -> Result<()> {
+        let state = checkpoint.state();
+        let mut files = BTreeMap::new();
+        for entry in oldest_runs(state, table.id) {
+            if self.fits(checkpoint, entry, table)? {
+                files.insert(file_of(entry), entry);
+            }
+        }
+        let mut published = match self.tables.remove(&table.id) {
+            Some(published) => published,
+            None => Published::read(requests, table.id)?,
+        };
+        published.publish(requests, table, &state.database_id, &files)?;
+        self.tables.insert(table.id, published);
         Ok(())
     }
 

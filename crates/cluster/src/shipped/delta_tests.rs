@@ -142,3 +142,21 @@ fn a_failing_store_leaves_a_log_that_goes_on() {
     }
     assert_eq!(writer.rows(), 3_000);
 }
+
+#[test]
+fn a_broken_log_is_told_and_stops_neither_shipping_nor_other_tables() {
+    let writer = Writer::new();
+    let other = TableDefinition::new("other").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    writer.db.create_table(&other).unwrap();
+    writer.write(0..10, 1.0);
+    writer.shipper().ship(&writer.db, |_, _| ()).unwrap();
+    let requests = Requests::new(writer.bucket.clone()).unwrap();
+    let log = requests.within("segments/0/_delta_log");
+    log.wait(|bucket| async move { bucket.write(&version_file(2), "{}".into()).await }).unwrap();
+    writer.db.container("other", &[fleetdb_engine::Value::Int(1)]).unwrap().append(1, &[]).unwrap();
+    writer.db.flush().unwrap();
+    let shipment = writer.shipper().ship(&writer.db, |_, _| ()).unwrap();
+    let error = shipment.delta_error.unwrap().to_string();
+    assert!(shipment.number == 2 && error.contains("a version is missing"), "{error}");
+    assert_eq!(Published::read(&requests, TableId(1)).unwrap().files.len(), 1);
+}
