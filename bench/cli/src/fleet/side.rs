@@ -66,8 +66,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
+        self.kill();
     }
 }
 
@@ -76,6 +75,12 @@ impl Running {
         let mut process = command.spawn()?;
         let output = BufReader::new(process.stdout.take().ok_or("the process has no output")?);
         Ok(Self { input: process.stdin.take(), process, output })
+    }
+
+    /// Kills the process and waits for its end, so that it holds no locks any more.
+    fn kill(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
     }
 
     fn tell(&mut self, line: &str) -> Outcome<()> {
@@ -112,6 +117,7 @@ impl Side {
         while let Some(after_us) = kill() {
             self.running.tell(line)?;
             std::thread::sleep(Duration::from_micros(after_us));
+            self.running.kill();
             self.running = Running::start(&mut self.command)?;
         }
         self.running.tell(line)?;
