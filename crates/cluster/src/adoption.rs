@@ -17,7 +17,7 @@
 use crate::bucket::Bucket;
 use crate::intervals::IntervalThread;
 use crate::requests::{Requests, Stop};
-use crate::shipped::{DEVICES, Newest, Outbox};
+use crate::shipped::{DEVICES, Outbox};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
@@ -29,12 +29,14 @@ use fleetdb_engine::{
 use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// How many devices are adopted at a time, if there is memory for them.
 const AT_A_TIME: usize = 4;
 /// With less memory for queries than this, devices are adopted one after another.
 const LITTLE_MEMORY_BYTES: usize = 256 << 20;
+/// How long a manifest that was adopted is not looked at again, as long as it is the newest.
+const SEEN_FOR: Duration = Duration::from_secs(3600);
 /// How many segments are read at once.
 const SEGMENTS_AT_ONCE: usize = 8;
 /// The memory that reading takes for each segment, and for each of its columns.
@@ -75,8 +77,8 @@ struct Device {
 /// Adopts the rows of all devices below a prefix.
 pub struct Adopter {
     requests: Requests,
-    /// How far each device was told to be adopted.
-    told: Mutex<HashMap<String, (String, Generation)>>,
+    /// When the manifest of each device that was adopted last was written, and when it was looked at.
+    seen: Mutex<HashMap<String, (SystemTime, Instant)>>,
     /// How many devices are adopted at a time.
     at_a_time: usize,
 }
@@ -103,7 +105,7 @@ impl Adopter {
     /// # Errors
     /// The thread for requests cannot be started.
     pub fn new(bucket: Bucket) -> Result<Self> {
-        Ok(Self { requests: Requests::new(bucket)?, told: Mutex::default(), at_a_time: AT_A_TIME })
+        Ok(Self { requests: Requests::new(bucket)?, seen: Mutex::default(), at_a_time: AT_A_TIME })
     }
 
     pub(crate) fn stop(&self) -> Stop {
@@ -199,14 +201,15 @@ impl Adopter {
             return Err(Error::invalid("the name of this device has characters that a prefix must not have"));
         }
         let outbox = Outbox::of_device(&self.requests, &before.name);
-        let (number, sum, state) = match outbox.newest(before.manifest)? {
-            Newest::Nothing => return Ok(None),
-            Newest::Known => {
-                self.tell(&outbox, before)?;
-                return Ok(None);
-            }
-            Newest::Other(number, sum, state) => (number, sum, *state),
-        };
+        let Some((number, written)) = outbox.newest(before.manifest)? else { return Ok(None) };
+        if number == before.manifest && self.was_seen(&before.name, written) {
+            return Ok(None);
+        }
+        let (sum, state) = outbox.manifest(number)?;
+        if number == before.manifest && sum == before.sum {
+            self.tell(&outbox, before, written)?;
+            return Ok(None);
+        }
         if state.database_id == own_id {
             return Err(Error::invalid("this is the outbox of the server itself: it would adopt its own rows"));
         }
@@ -236,8 +239,10 @@ impl Adopter {
             error: None,
         };
         let before = Device { generation: done, database_id: state.database_id.clone(), ..before.clone() };
+        // Another error must not undo what this pass has done.
+        let before = if is_continued { before } else { Device { manifest: 0, sum: String::new(), ..before } };
         let rows = self.take(db, &outbox, state, &before, &after)?;
-        self.tell(&outbox, &after)?;
+        self.tell(&outbox, &after, written)?;
         Ok(Some(rows))
     }
 
@@ -310,15 +315,17 @@ impl Adopter {
         Ok((rows, last))
     }
 
-    /// Tells a device how far it was adopted, unless it was told already.
-    fn tell(&self, outbox: &Outbox, device: &Device) -> Result<()> {
-        let told = || self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (device.database_id.clone(), device.generation);
-        if told().get(&device.name) == Some(&now) {
-            return Ok(());
-        }
+    /// Whether the manifest of this time was adopted, and the device told so, not long ago.
+    fn was_seen(&self, name: &str, written: SystemTime) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(name).is_some_and(|(of, at)| *of == written && at.elapsed() < SEEN_FOR)
+    }
+
+    /// Tells a device how far it was adopted, with its manifest of this time.
+    fn tell(&self, outbox: &Outbox, device: &Device, written: SystemTime) -> Result<()> {
         outbox.tell(&device.database_id, device.generation)?;
-        told().insert(device.name.clone(), now);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(device.name.clone(), (written, Instant::now()));
         Ok(())
     }
 }
@@ -357,6 +364,8 @@ fn prepare(db: &Database, table: &TableSchema) -> Result<()> {
         }
         Err(error) => return Err(error),
     };
+    // First: what is added to a primary key cannot be taken away.
+    check_fit(&created, table)?;
     for column in table.columns.iter().filter(|column| created.find(&column.name).is_none()) {
         // Rows that are there already have no value.
         let definition = ColumnDefinition { nullable: true, ..define(column) };
@@ -384,11 +393,17 @@ fn check_fit(own: &TableSchema, table: &TableSchema) -> Result<()> {
                 part(here.role)
             ));
         }
+        if let (Some(finer), Some(coarser)) = (of_device.column_type.time_unit(), here.column_type.time_unit())
+            && here.role != Role::Field
+            && coarser.per_second() < finer.per_second()
+        {
+            return wrong(format!("counts the time '{}' in a smaller unit than that of the server", here.name));
+        }
     }
-    if let (Some(of_device), Some(here)) = (table.time_unit(), own.time_unit())
-        && here.per_second() < of_device.per_second()
+    if own.time.is_some() != table.time.is_some()
+        || own.time.is_some_and(|time| table.find(&own.columns[time].name).is_none())
     {
-        return wrong("counts time in a smaller unit than that of the server".to_owned());
+        return wrong("has another time column than that of the server".to_owned());
     }
     if own.merge != table.merge {
         return wrong(format!("has merge = '{}', but that of the server '{}'", table.merge, own.merge));

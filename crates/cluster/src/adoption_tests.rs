@@ -375,7 +375,7 @@ fn rows_that_would_be_merged_in_another_way_wait() {
     let key_field = TableDefinition::new("t").key("v", ColumnType::Int64).key("id", ColumnType::Int64);
     for (server, says) in [
         (key_field.time("ts", Unit::Millisecond), "its primary key"),
-        (key(TableDefinition::new("t")).field("ts", ColumnType::Timestamp(Unit::Millisecond)), "its primary key"),
+        (key(TableDefinition::new("t")).field("ts", ColumnType::Timestamp(Unit::Millisecond)), "primary key"),
         (key(TableDefinition::new("t")).time("ts", Unit::Second), "smaller unit"),
         (merged, "has merge"),
     ] {
@@ -437,4 +437,49 @@ fn a_device_that_was_restored_hands_over_its_new_rows_once_the_outbox_is_emptied
     device.put(2_000..2_010, 9);
     device.ship().unwrap();
     assert_eq!(adopter.adopt(server.db()).unwrap().rows, 10);
+}
+
+#[test]
+fn a_full_outbox_says_so_and_lets_a_dropped_table_go() {
+    let (_, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let table = TableDefinition::new("t").key("id", ColumnType::Utf8).time("ts", Unit::Second);
+    server.db().create_table(&table).unwrap();
+    for step in 0..70 {
+        device.write(1, step);
+        device.ship().unwrap();
+    }
+    let shipment = device.shipper.ship(device.site.db(), |_, _| ()).unwrap();
+    assert!(shipment.is_held_back && shipment.segments == 64, "{shipment:?}");
+    assert_eq!(adopter(&bucket).adopt(server.db()).unwrap().failed.len(), 1);
+    // The key of the server's table is as it was.
+    assert_eq!(server.db().table("t").unwrap().key.len(), 1);
+    device.site.db().drop_table("t").unwrap();
+    let other = TableDefinition::new("other").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    device.site.db().create_table(&other).unwrap();
+    device.site.db().container("other", &[Value::Int(1)]).unwrap().append(1, &[]).unwrap();
+    device.ship().unwrap();
+    device.ship().unwrap();
+    let pass = adopter(&bucket).adopt(server.db()).unwrap();
+    assert!(pass.failed.is_empty() && pass.rows == 1, "{pass:?}");
+}
+
+#[test]
+fn a_manifest_with_a_known_number_and_other_rows_is_adopted() {
+    let (store, bucket) = Unreliable::new(0);
+    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    device.write(10, 1);
+    device.ship().unwrap();
+    let adopter = adopter(&bucket);
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 10);
+    let requests = Requests::new(device.bucket.within("outbox")).unwrap();
+    let names = requests.wait(|bucket| async move { bucket.list().await }).unwrap();
+    requests.wait(|bucket| async move { bucket.delete(names).await }).unwrap();
+    store.state().hours += 1;
+    device.crash();
+    device.write(10, 2);
+    device.ship().unwrap();
+    // Manifest 1 again.
+    assert_eq!(adopter.adopt(server.db()).unwrap().rows, 20);
+    assert_eq!(rows_of(server.db()), device.model);
 }

@@ -4,7 +4,7 @@ use super::garbage::collect;
 use super::{HISTORY, Shipment, Shipper};
 use crate::intervals::IntervalThread;
 use crate::requests::Stop;
-use fleetdb_engine::{Database, Result, Shipping};
+use fleetdb_engine::{Database, Error, Result, Shipping};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,10 @@ impl Work {
 
     fn note(&mut self, outcome: Result<Shipment>, (begun_ns, sequence): (i64, u64)) {
         let error = match outcome {
+            Ok(Shipment { is_held_back: true, sent_bytes, .. }) => {
+                self.shipping.sent_bytes += sent_bytes;
+                Some(Error::retry("the outbox is full until a server adopts what it has"))
+            }
             Ok(shipment) => {
                 self.shipping.up_to_ns = Some(begun_ns);
                 self.shipping.sequence = sequence;

@@ -27,7 +27,7 @@ mod storage;
 pub use disk_cache::DiskCache;
 pub use garbage::{Garbage, HISTORY, collect_garbage};
 pub use outbox::DEVICES;
-pub(crate) use outbox::{Newest, Outbox};
+pub(crate) use outbox::Outbox;
 pub use ship::{Shipment, Shipper, pin, unpin};
 pub use storage::{Moment, ShippedDatabase, manifests};
 

@@ -13,6 +13,7 @@ use fleetdb_engine::inspect::{SegmentEntry, State};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Error, Generation, Result};
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 /// The table of a server that says how far it has adopted each device. It is the server's own, and
 /// is not handed over.
@@ -27,24 +28,29 @@ pub(super) fn first(now: &State) -> State {
     with_segments(now, now.segments.values())
 }
 
-/// What is sent after `sent`: its segments that were not adopted, which the database may have
-/// merged since, and those of later generations. Gives `sent` if there is nothing new.
+/// What is sent after `sent`: its segments that were not adopted, which the database may have merged
+/// since, and those of later generations. Gives `sent` if there is nothing new.
 pub(super) fn next(sent: &State, adopted: Generation, now: &State) -> State {
-    let waiting: Vec<_> = sent.segments.values().filter(|entry| entry.generation > adopted).collect();
-    if waiting.len() >= MAX_WAITING {
-        return sent.clone();
+    let waits = |entry: &&SegmentEntry| entry.generation > adopted && is_handed_over(now, entry);
+    let is_full = sent.segments.values().filter(waits).count() >= MAX_WAITING;
+    let is_new = |entry: &&SegmentEntry| !is_full && entry.generation > sent.flushed;
+    let mut next = with_segments(now, sent.segments.values().filter(waits).chain(now.segments.values().filter(is_new)));
+    if is_full {
+        (next.flushed, next.flushed_sequence) = (sent.flushed, sent.flushed_sequence);
     }
-    let new = now.segments.values().filter(|entry| entry.generation > sent.flushed);
-    let next = with_segments(now, waiting.into_iter().chain(new));
     let is_same = next.segments == sent.segments && next.tables == sent.tables && next.flushed == sent.flushed;
     if is_same { sent.clone() } else { next }
 }
 
-/// The state with these segments, but for those of tables that are gone or that are this database's
-/// own.
+/// Whether a segment's table is there, and is not this database's own.
+fn is_handed_over(now: &State, entry: &SegmentEntry) -> bool {
+    now.tables.get(&entry.table).is_some_and(|table| table.name != DEVICES)
+}
+
+/// The state with those of these segments that are handed over.
 fn with_segments<'a>(now: &State, segments: impl Iterator<Item = &'a SegmentEntry>) -> State {
-    let is_sent = |entry: &&SegmentEntry| now.tables.get(&entry.table).is_some_and(|table| table.name != DEVICES);
-    let segments = segments.filter(is_sent).map(|entry| (entry.id, entry.clone())).collect();
+    let segments = segments.filter(|entry| is_handed_over(now, entry));
+    let segments = segments.map(|entry| (entry.id, entry.clone())).collect();
     // A delete must not reach rows that nobody has adopted yet.
     State { segments, deletes: BTreeMap::new(), ..now.clone() }
 }
@@ -72,32 +78,23 @@ pub(super) fn adopted(requests: &Requests, database_id: &str) -> Result<Generati
 /// The outbox of a device, as its server sees it.
 pub(crate) struct Outbox(Requests);
 
-/// What is the newest in an outbox.
-pub(crate) enum Newest {
-    /// There is no manifest.
-    Nothing,
-    /// The manifest that is known already.
-    Known,
-    /// Another one: its number, its SHA-256, and what it holds.
-    Other(u64, String, Box<State>),
-}
-
 impl Outbox {
     /// That of the device whose prefix has this name.
     pub(crate) fn of_device(devices: &Requests, name: &str) -> Self {
         Self(devices.within(name).within(OUTBOX))
     }
 
-    /// The newest manifest, unless it has the number that is known.
-    pub(crate) fn newest(&self, known: u64) -> Result<Newest> {
-        let Some((number, _)) = newest_from(&self.0, known)? else { return Ok(Newest::Nothing) };
-        if number == known {
-            return Ok(Newest::Known);
-        }
+    /// The number of the newest manifest, and when it was written; `None` if there is none.
+    pub(crate) fn newest(&self, known: u64) -> Result<Option<(u64, SystemTime)>> {
+        newest_from(&self.0, known)
+    }
+
+    /// The SHA-256 of a manifest that was listed, and what it holds.
+    pub(crate) fn manifest(&self, number: u64) -> Result<(String, State)> {
         let bytes = read_manifest(&self.0, number)?;
         let missing = || Error::retry(format!("{} lists manifest {number}, but does not have it", self.0.url()));
         let bytes = bytes.ok_or_else(missing)?;
-        Ok(Newest::Other(number, sha256(&bytes), Box::new(state_of(&self.0, number, &bytes)?)))
+        Ok((sha256(&bytes), state_of(&self.0, number, &bytes)?))
     }
 
     /// Whether the manifest with this number is there and has this SHA-256.

@@ -29,6 +29,8 @@ pub struct Shipment {
     pub bytes: u64,
     /// Size of the segments that were sent now.
     pub sent_bytes: u64,
+    /// Whether some rows were not sent, because the outbox is full until a server adopts what it has.
+    pub is_held_back: bool,
     /// Why the Delta tables were not published, although everything was sent.
     pub delta_error: Option<Error>,
 }
@@ -147,6 +149,7 @@ impl Shipper {
                 self.look(record, &checkpoint.state().database_id)?
             }
         };
+        let is_empty = known.state.is_none();
         let outbox = match &known.state {
             _ if !self.is_outbox => None,
             None => Some(outbox::first(checkpoint.state())),
@@ -181,8 +184,12 @@ impl Shipper {
             shipment.is_new = true;
         }
         shipment.number = known.record.number;
+        shipment.is_held_back = state.flushed < checkpoint.state().flushed;
         self.known = Some(known);
         if let Some(delta) = &mut self.delta {
+            if is_empty {
+                *delta = Delta::default();
+            }
             shipment.delta_error = delta.publish(&self.requests, &checkpoint).err();
         }
         Ok(shipment)
