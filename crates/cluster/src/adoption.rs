@@ -16,6 +16,7 @@
 
 use crate::bucket::Bucket;
 use crate::intervals::IntervalThread;
+use crate::lock;
 use crate::requests::{Requests, Stop};
 use crate::shipped::{DEVICES, Outbox};
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -26,7 +27,7 @@ use fleetdb_engine::{
     Adopting, Batch, Code, Column, ColumnDefinition, ColumnType, Database, Durability, Error, Generation, Reader,
     Result, Role, Rows, ScanRequest, Settings, TableDefinition, TableSchema, Unit, Value,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -166,14 +167,14 @@ impl Adopter {
         let known = known_devices(db)?;
         let own_id = db.checkpoint().state().database_id.clone();
         let (names, done) = (Mutex::new(names.into_iter()), Mutex::new(Adoption::default()));
-        let next = || names.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let next = || lock(&names).next();
         let work = || {
             while let Some(name) = next() {
                 let before = known.get(&name).cloned().unwrap_or(Device { name, ..Device::default() });
                 // A fault of this program must not keep the other devices from being adopted.
                 let adopted = catch_unwind(AssertUnwindSafe(|| self.adopt_device(db, &own_id, &before)));
                 let adopted = adopted.unwrap_or_else(|_| Err(Error::bug("adopting its rows panicked; see the log")));
-                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut done = lock(&done);
                 match adopted {
                     Ok(None) => {}
                     Ok(Some(rows)) => {
@@ -248,8 +249,11 @@ impl Adopter {
 
     /// Commits the rows of a state beyond `before`, a few segments at a time, each time with how
     /// far it is. With the last of them, the device is as in `after`.
-    fn take(&self, db: &Database, outbox: &Outbox, state: State, before: &Device, after: &Device) -> Result<u64> {
-        let mut segments: Vec<SegmentEntry> = state.segments.values().cloned().collect();
+    fn take(&self, db: &Database, outbox: &Outbox, mut state: State, before: &Device, after: &Device) -> Result<u64> {
+        let mut segments: Vec<SegmentEntry> = std::mem::take(&mut state.segments).into_values().collect();
+        // What the device has deleted, and its retention, hide nothing.
+        state.deletes.clear();
+        state.tables.values_mut().for_each(|table| table.retention_seconds = None);
         segments.retain(|entry| entry.generation > before.generation && state.tables.contains_key(&entry.table));
         segments.retain(|entry| state.tables[&entry.table].name != DEVICES);
         segments.sort_unstable_by_key(|entry| (entry.generation, entry.id));
@@ -275,7 +279,8 @@ impl Adopter {
                 Some(next) => Generation(next.generation.0 - 1),
                 None => after.generation,
             };
-            let (taken, last) = self.commit(db, outbox, &only(&state, now), needed)?;
+            let segments = now.iter().map(|entry| (entry.id, entry.clone())).collect();
+            let (taken, last) = self.commit(db, outbox, &State { segments, ..state.clone() }, needed)?;
             rows += taken;
             let is_last = later.is_empty();
             let reached = if is_last { after } else { before };
@@ -317,25 +322,15 @@ impl Adopter {
 
     /// Whether the manifest of this time was adopted, and the device told so, not long ago.
     fn was_seen(&self, name: &str, written: SystemTime) -> bool {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(name).is_some_and(|(of, at)| *of == written && at.elapsed() < SEEN_FOR)
+        lock(&self.seen).get(name).is_some_and(|(of, at)| *of == written && at.elapsed() < SEEN_FOR)
     }
 
     /// Tells a device how far it was adopted, with its manifest of this time.
     fn tell(&self, outbox: &Outbox, device: &Device, written: SystemTime) -> Result<()> {
         outbox.tell(&device.database_id, device.generation)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(device.name.clone(), (written, Instant::now()));
+        lock(&self.seen).insert(device.name.clone(), (written, Instant::now()));
         Ok(())
     }
-}
-
-/// A state with only these segments. What the device has deleted, and its retention, hide nothing.
-fn only(state: &State, segments: &[SegmentEntry]) -> State {
-    let segments = segments.iter().map(|entry| (entry.id, entry.clone())).collect();
-    let mut only = State { segments, deletes: BTreeMap::new(), ..state.clone() };
-    only.tables.values_mut().for_each(|table| table.retention_seconds = None);
-    only
 }
 
 /// Creates a device's table, or the columns of it that are missing.

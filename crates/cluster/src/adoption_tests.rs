@@ -1,5 +1,6 @@
 use super::*;
 use crate::shipped::{HISTORY, Moment, ShippedDatabase, Shipper, collect_garbage};
+use crate::site::Site;
 use crate::unreliable::Unreliable;
 use fleetdb_engine::Role;
 use fleetdb_engine::io::{Io, MemoryStorage, Random};
@@ -21,33 +22,11 @@ impl Random for Distinct {
     }
 }
 
-/// A database in memory that can lose its power.
-struct Site {
-    io: Io,
-    storage: Arc<MemoryStorage>,
-    db: Option<Database>,
-}
-
-impl Site {
-    fn new() -> Self {
-        let storage = MemoryStorage::new();
-        // Each database has an id of its own.
-        let io = Io { random: Arc::new(Distinct), ..Io::memory(Arc::clone(&storage)) };
-        let db = Some(Database::open_with(io.clone(), Settings::default()).unwrap());
-        Self { io, storage, db }
-    }
-
-    fn db(&self) -> &Database {
-        self.db.as_ref().unwrap()
-    }
-
-    fn crash(&mut self) {
-        let after = self.storage.crash();
-        self.db = None;
-        self.io = Io::memory(Arc::clone(&after));
-        self.storage = after;
-        self.db = Some(Database::open_with(self.io.clone(), Settings::default()).unwrap());
-    }
+/// A machine whose database has an id of its own.
+fn site() -> Site {
+    let storage = MemoryStorage::new();
+    let io = Io { random: Arc::new(Distinct), ..Io::memory(Arc::clone(&storage)) };
+    Site::new(storage, io)
 }
 
 /// A device that writes rows of its own keys and ships them.
@@ -62,7 +41,7 @@ struct Device {
 
 impl Device {
     fn new(devices: &Bucket, key: i64) -> Self {
-        let site = Site::new();
+        let site = site();
         let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
         site.db().create_table(&table.field("v", ColumnType::Int64)).unwrap();
         let bucket = devices.within(&format!("device-{key}"));
@@ -126,7 +105,7 @@ fn all_of(devices: &[Device]) -> Model {
 #[test]
 fn rows_are_sent_and_adopted_once_whatever_compaction_does() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     let adopter = adopter(&bucket);
     let (mut adopted, mut sent) = (0, 0);
     for step in 0..100 {
@@ -167,7 +146,7 @@ fn rows_are_sent_and_adopted_once_whatever_compaction_does() {
 #[test]
 fn a_gateway_hands_over_what_it_has_adopted() {
     let ((_, below), (_, above)) = (Unreliable::new(0), Unreliable::new(0));
-    let (mut device, gateway, cloud) = (Device::new(&below, 1), Site::new(), Site::new());
+    let (mut device, gateway, cloud) = (Device::new(&below, 1), site(), site());
     device.write(100, 7);
     device.ship().unwrap();
     adopter(&below).adopt(gateway.db()).unwrap();
@@ -182,7 +161,7 @@ fn a_gateway_hands_over_what_it_has_adopted() {
 #[test]
 fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut fine, mut odd, server) = (Device::new(&bucket, 1), Device::new(&bucket, 2), Site::new());
+    let (mut fine, mut odd, server) = (Device::new(&bucket, 1), Device::new(&bucket, 2), site());
     let adopter = adopter(&bucket);
     fine.write(10, 1);
     fine.ship().unwrap();
@@ -228,7 +207,7 @@ fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
 #[test]
 fn a_device_s_retention_and_an_emptied_outbox_lose_nothing() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     device.site.db().set_retention("t", Some(60)).unwrap();
     let now = device.site.db().now_ns() / 1_000_000_000;
     device.put([now - 30, now].into_iter(), 1);
@@ -259,7 +238,7 @@ fn survives(seed: u64) {
     let (store, bucket) = Unreliable::new(seed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut devices: Vec<Device> = (1..=3).map(|key| Device::new(&bucket, key)).collect();
-    let mut server = Site::new();
+    let mut server = site();
     let mut adopting = adopter(&bucket);
     store.state().failing = 4;
     for step in 0..120 {
@@ -319,14 +298,14 @@ fn crashes_and_outages_lose_no_row_and_double_none() {
 #[test]
 fn a_server_that_has_lost_rows_says_so_and_gets_them_again_from_an_emptied_outbox() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     device.write(10, 1);
     device.ship().unwrap();
     assert_eq!(adopter(&bucket).adopt(server.db()).unwrap().rows, 10);
     device.write(10, 2);
     device.ship().unwrap();
     // Another server: the first rows are no longer listed.
-    let restored = Site::new();
+    let restored = site();
     let pass = adopter(&bucket).adopt(restored.db()).unwrap();
     assert_eq!((pass.rows, pass.failed.len()), (0, 1));
     let error = known_devices(restored.db()).unwrap()["device-1"].error.clone().unwrap();
@@ -344,7 +323,7 @@ fn a_server_that_has_lost_rows_says_so_and_gets_them_again_from_an_emptied_outbo
 #[test]
 fn many_segments_are_adopted_a_few_at_a_time_and_deletes_of_the_device_reach_none_of_them() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     for step in 0..200 {
         device.write(5, step);
         device.site.db().flush().unwrap();
@@ -379,7 +358,7 @@ fn rows_that_would_be_merged_in_another_way_wait() {
         (key(TableDefinition::new("t")).time("ts", Unit::Second), "smaller unit"),
         (merged, "has merge"),
     ] {
-        let (there, here) = (Site::new(), Site::new());
+        let (there, here) = (site(), site());
         let table = there.db().create_table(&device).unwrap();
         here.db().create_table(&server).unwrap();
         let error = prepare(here.db(), &table).unwrap_err().to_string();
@@ -397,7 +376,7 @@ fn a_server_does_not_adopt_itself_nor_odd_names() {
     assert!(pass.failed[0].1.to_string().contains("its own rows"), "{pass:?}");
     let requests = Requests::new(bucket.clone()).unwrap();
     requests.wait(|bucket| async move { bucket.write("a~b/x", "x".into()).await }).unwrap();
-    let pass = adopter(&bucket).adopt(Site::new().db()).unwrap();
+    let pass = adopter(&bucket).adopt(site().db()).unwrap();
     assert!(pass.rows == 5 && pass.failed.len() == 1, "{pass:?}");
     for url in ["s3://b/ü", "s3://b/a#b", "s3://b/a%20b", "s3://b/a b"] {
         assert!(Bucket::open(url).err().unwrap().to_string().contains("character"), "{url}");
@@ -407,7 +386,7 @@ fn a_server_does_not_adopt_itself_nor_odd_names() {
 #[test]
 fn a_device_that_was_restored_hands_over_its_new_rows_once_the_outbox_is_emptied() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     let adopter = adopter(&bucket);
     device.write(10, 1);
     device.ship().unwrap();
@@ -442,7 +421,7 @@ fn a_device_that_was_restored_hands_over_its_new_rows_once_the_outbox_is_emptied
 #[test]
 fn a_full_outbox_says_so_and_lets_a_dropped_table_go() {
     let (_, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     let table = TableDefinition::new("t").key("id", ColumnType::Utf8).time("ts", Unit::Second);
     server.db().create_table(&table).unwrap();
     for step in 0..70 {
@@ -467,7 +446,7 @@ fn a_full_outbox_says_so_and_lets_a_dropped_table_go() {
 #[test]
 fn a_manifest_with_a_known_number_and_other_rows_is_adopted() {
     let (store, bucket) = Unreliable::new(0);
-    let (mut device, server) = (Device::new(&bucket, 1), Site::new());
+    let (mut device, server) = (Device::new(&bucket, 1), site());
     device.write(10, 1);
     device.ship().unwrap();
     let adopter = adopter(&bucket);

@@ -1,5 +1,6 @@
 //! The thread on which the requests to a bucket run, for those who wait for them.
 
+use crate::lock;
 use fleetdb_engine::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 use tokio::runtime::{Handle, Runtime};
@@ -13,7 +14,7 @@ pub(crate) struct Background(Mutex<Option<Runtime>>);
 impl Background {
     /// The runtime of the thread.
     pub(crate) fn handle(&self) -> Result<Handle> {
-        let mut runtime = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runtime = lock(&self.0);
         if let Some(runtime) = &*runtime {
             return Ok(runtime.handle().clone());
         }

@@ -16,6 +16,15 @@ mod intervals;
 mod requests;
 pub mod shipped;
 #[cfg(test)]
+mod site;
+#[cfg(test)]
 mod unreliable;
 
 pub use intervals::IntervalThread;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, also after a panic of another thread: what is locked here is whole at each moment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,7 +1,7 @@
 //! The vehicles: embedded databases that write, flush and ship.
 
 use super::rows::{self, ROWS_AN_HOUR, TABLE};
-use super::side::obey;
+use super::side::{bucket, obey};
 use arrow::array::{AsArray, RecordBatch, UInt32Array};
 use arrow::compute::{cast, concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Int64Type, TimestampNanosecondType};
@@ -91,7 +91,7 @@ impl Vehicle {
 
 /// Writes the rows of all vehicles, hour by hour, as the parent says.
 pub fn run(devices: &Devices) -> Outcome<()> {
-    let bucket = Bucket::open(&format!("file://{}", devices.directory.canonicalize()?.join("bucket").display()))?;
+    let bucket = bucket(&devices.directory)?;
     let first = rows::all(devices.seed, devices.hosts).batch()?;
     let vehicles = (0..devices.devices).map(|number| Vehicle::open(devices, &bucket, number, &first));
     let mut fleet = Fleet {

@@ -1,6 +1,7 @@
 //! What shipping costs a database that takes rows as fast as it can.
 
 use super::rows;
+use super::side::bucket;
 use crate::soak::Test;
 use arrow::array::RecordBatch;
 use fleetdb_bench_core::Outcome;
@@ -8,11 +9,9 @@ use fleetdb_bench_core::driver::Worker;
 use fleetdb_bench_core::results::Figure;
 use fleetdb_bench_core::statistics::median;
 use fleetdb_bench_core::workload::cpu::Cpu;
-use fleetdb_cluster::bucket::Bucket;
 use fleetdb_cluster::shipped::Shipper;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Batch, Database, Settings};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,13 +67,12 @@ pub fn run(test: &mut Test<'_>, rows: u64) -> Outcome<()> {
 /// The seconds that an ingest takes.
 fn ingest(test: &mut Test<'_>, batches: &[RecordBatch], ships: bool) -> Outcome<f64> {
     let directory = test.directory.join("ingest");
-    let (data, bucket) = (directory.join("data"), directory.join("bucket"));
-    std::fs::create_dir_all(&bucket)?;
-    let io = Io::files(&data);
+    std::fs::create_dir_all(directory.join("bucket"))?;
+    let io = Io::files(directory.join("data"));
     let db = Arc::new(Database::open_with(io.clone(), Settings::default())?);
     db.create_table(&rows::table(batches.first().ok_or("there are no rows")?))?;
     let shipping = ships.then(|| -> Outcome<_> {
-        let shipper = Shipper::new(Bucket::open(&url(&bucket)?)?, io)?;
+        let shipper = Shipper::new(bucket(&directory)?, io)?;
         Ok(shipper.at_intervals(Arc::downgrade(&db), INTERVAL)?)
     });
     let shipping = shipping.transpose()?;
@@ -86,8 +84,4 @@ fn ingest(test: &mut Test<'_>, batches: &[RecordBatch], ships: bool) -> Outcome<
     Arc::into_inner(db).ok_or("the database is still in use")?.close()?;
     std::fs::remove_dir_all(&directory)?;
     Ok(seconds)
-}
-
-fn url(bucket: &Path) -> Outcome<String> {
-    Ok(format!("file://{}", bucket.canonicalize()?.display()))
 }

@@ -69,12 +69,15 @@ struct Sums {
 }
 
 /// Lets vehicles write and ship until they have all rows, and the server adopt.
-struct Part<'a> {
-    place: &'a Place,
+struct Part {
+    /// The vehicles and the server.
+    sides: (Side, Side),
     hosts: u64,
     hours: u64,
     ship_hours: u64,
     kills: Kills,
+    /// How many hours are done.
+    hour: u64,
 }
 
 /// When a process is killed: at random moments of its work.
@@ -150,10 +153,10 @@ fn part(test: &mut Test<'_>, name: &str, hosts: u64, (hours, ship_hours): (u64, 
     let devices = if name == "offline" { 1 } else { hosts };
     let place = Place::new(test.directory, name, test.seed, (hosts, devices))?;
     test.progress.announce(name, Size::Operations(hours.div_ceil(ship_hours)));
-    let mut part = Part { place: &place, hosts, hours, ship_hours, kills };
-    let mut steps = Steps { sides: part.start()?, part: &mut part, hour: 0 };
-    let driven = drive(std::slice::from_mut(&mut steps), Limit::default(), test.watch)?;
-    let (mut devices, mut server) = steps.sides;
+    let sides = (Side::start(DEVICES, &place)?, Side::start(SERVER, &place)?);
+    let mut part = Part { sides, hosts, hours, ship_hours, kills, hour: 0 };
+    let driven = drive(std::slice::from_mut(&mut part), Limit::default(), test.watch)?;
+    let (mut devices, mut server) = part.sides;
     let (shipped, adopted): (Shipped, Adopted) = (devices.finish()?, server.finish()?);
     let rows = hosts * hours * rows::ROWS_AN_HOUR;
     let mut phase =
@@ -168,32 +171,19 @@ fn part(test: &mut Test<'_>, name: &str, hosts: u64, (hours, ship_hours): (u64, 
     Ok(Sums { rows, devices: shipped, adopted, sent_bytes })
 }
 
-impl Part<'_> {
-    fn start(&self) -> Outcome<(Side, Side)> {
-        Ok((Side::start(DEVICES, self.place)?, Side::start(SERVER, self.place)?))
-    }
-}
-
-/// The steps of a part.
-struct Steps<'a, 'b> {
-    part: &'a mut Part<'b>,
-    sides: (Side, Side),
-    hour: u64,
-}
-
-impl Worker for Steps<'_, '_> {
+impl Worker for Part {
     fn prepare(&mut self) -> Outcome<bool> {
-        Ok(self.hour < self.part.hours)
+        Ok(self.hour < self.hours)
     }
 
     fn operate(&mut self) -> Outcome<u64> {
-        let until = (self.hour + self.part.ship_hours).min(self.part.hours);
-        let steps_left = 2 * (self.part.hours - self.hour).div_ceil(self.part.ship_hours);
+        let until = (self.hour + self.ship_hours).min(self.hours);
+        let steps_left = 2 * (self.hours - self.hour).div_ceil(self.ship_hours);
         let (devices, server) = &mut self.sides;
-        let kills = &mut self.part.kills;
+        let kills = &mut self.kills;
         devices.ask(&format!("write {until}"), || kills.next(steps_left))?;
         server.ask("adopt", || kills.next(steps_left))?;
-        let rows = (until - self.hour) * self.part.hosts * rows::ROWS_AN_HOUR;
+        let rows = (until - self.hour) * self.hosts * rows::ROWS_AN_HOUR;
         self.hour = until;
         Ok(rows)
     }

@@ -1,11 +1,10 @@
 //! The server, which adopts what the vehicles ship.
 
 use super::rows::TABLE;
-use super::side::obey;
+use super::side::{bucket, obey};
 use fleetdb_bench_core::Outcome;
 use fleetdb_bench_core::meters::{peak_memory_bytes, processor_us};
 use fleetdb_cluster::adoption::Adopter;
-use fleetdb_cluster::bucket::Bucket;
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Database, Settings};
 use serde::{Deserialize, Serialize};
@@ -30,9 +29,8 @@ pub struct Adopted {
 
 /// Adopts as often as the parent says.
 pub fn run(adopting: &Adopting) -> Outcome<()> {
-    let directory = adopting.directory.canonicalize()?;
-    let adopter = Adopter::new(Bucket::open(&format!("file://{}", directory.join("bucket").display()))?)?;
-    let mut db = Some(Database::open_with(Io::files(directory.join("server")), Settings::default())?);
+    let adopter = Adopter::new(bucket(&adopting.directory)?)?;
+    let mut db = Some(Database::open_with(Io::files(adopting.directory.join("server")), Settings::default())?);
     let mut done = Adopted::default();
     let begun = processor_us("self")?;
     obey(|line| {

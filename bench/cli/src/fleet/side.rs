@@ -1,6 +1,8 @@
 //! A process of one side. It does what its standard input says, and answers each line with one.
 
 use fleetdb_bench_core::Outcome;
+use fleetdb_bench_core::meters::disk_bytes;
+use fleetdb_cluster::bucket::Bucket;
 use serde::de::DeserializeOwned;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -35,21 +37,19 @@ impl Place {
 
     /// The size of what the vehicles have sent.
     pub fn sent_bytes(&self) -> Outcome<u64> {
-        let mut bytes = 0;
-        let mut folders = vec![self.directory.join("bucket")];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder)? {
-                let entry = entry?;
-                match entry.file_type()?.is_dir() {
-                    true => folders.push(entry.path()),
-                    // The server writes this one.
-                    false if entry.file_name() == "adopted" => {}
-                    false => bytes += entry.metadata()?.len(),
-                }
-            }
+        let bucket = self.directory.join("bucket");
+        let mut sent_bytes = disk_bytes(&bucket)?;
+        for vehicle in std::fs::read_dir(&bucket)? {
+            // The server has written this one, if it came so far.
+            sent_bytes -= std::fs::metadata(vehicle?.path().join("outbox/adopted")).map_or(0, |file| file.len());
         }
-        Ok(bytes)
+        Ok(sent_bytes)
     }
+}
+
+/// The bucket in a directory of its own below this one.
+pub fn bucket(directory: &Path) -> Outcome<Bucket> {
+    Ok(Bucket::open(&format!("file://{}", directory.canonicalize()?.join("bucket").display()))?)
 }
 
 /// A process that is told what to do.

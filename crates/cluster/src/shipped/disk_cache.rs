@@ -8,14 +8,15 @@
 //! The objects of segments never change: their names contain their checksums. So a block is valid
 //! for ever, and a reader that starts again finds what it has read before.
 
+use crate::lock;
 use bytes::{Bytes, BytesMut};
 use fleetdb_engine::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The length of a block. The last one of an object is shorter.
 const BLOCK_BYTES: u64 = 256 << 10;
@@ -138,7 +139,7 @@ impl DiskCache {
                 continue;
             }
             // One request for all blocks up to the next one that is there.
-            let is_here = |number: &u64| self.lock().files.contains_key(&name_of(object, *number));
+            let is_here = |number: &u64| lock(&self.blocks).files.contains_key(&name_of(object, *number));
             let end = (number + 1..numbers.end).find(is_here).unwrap_or(numbers.end);
             let fetched = fetch(span(&(number..end)))?;
             for at in number..end {
@@ -153,14 +154,10 @@ impl DiskCache {
         Ok(bytes.slice((range.start - all.start) as usize..(range.end - all.start) as usize))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Blocks> {
-        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A block, if it is there and undamaged.
     fn block(&self, object: &str, number: u64, span: Range<u64>) -> Option<Bytes> {
         let name = name_of(object, number);
-        if !self.lock().files.contains_key(&name) {
+        if !lock(&self.blocks).files.contains_key(&name) {
             return None;
         }
         let read = fs::read(self.directory.join(&name)).ok();
@@ -169,7 +166,7 @@ impl DiskCache {
             let is_intact = bytes.len() as u64 == span.end - span.start && crc32c::crc32c(bytes).to_le_bytes() == *crc;
             is_intact.then(|| Bytes::copy_from_slice(bytes))
         });
-        let mut blocks = self.lock();
+        let mut blocks = lock(&self.blocks);
         match &intact {
             Some(bytes) => blocks.use_now(&name, bytes.len() as u64 + 4),
             None => blocks.forget(&name),
@@ -185,7 +182,7 @@ impl DiskCache {
         let file = [bytes, &crc32c::crc32c(bytes).to_le_bytes()].concat();
         let written = fs::write(&temporary, &file).and_then(|()| fs::rename(&temporary, self.directory.join(&name)));
         match written {
-            Ok(()) => self.lock().use_now(&name, file.len() as u64),
+            Ok(()) => lock(&self.blocks).use_now(&name, file.len() as u64),
             Err(error) => {
                 tracing::debug!("could not write to the cache {}: {error}", self.directory.display());
                 fs::remove_file(&temporary).ok();
@@ -195,7 +192,7 @@ impl DiskCache {
     }
 
     fn shrink(&self) {
-        let gone = self.lock().shrink(self.limit_bytes);
+        let gone = lock(&self.blocks).shrink(self.limit_bytes);
         gone.iter().for_each(|name| drop(fs::remove_file(self.directory.join(name))));
     }
 }

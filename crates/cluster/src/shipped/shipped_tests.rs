@@ -1,5 +1,6 @@
 use super::*;
 use crate::bucket::Bucket;
+use crate::site::Site;
 use crate::unreliable::Unreliable;
 use fleetdb_engine::backup::restore;
 use fleetdb_engine::io::{Io, MemoryStorage, Storage};
@@ -11,14 +12,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A database in memory with one table.
 struct Machine {
-    io: Io,
-    storage: Arc<MemoryStorage>,
-    db: Option<Database>,
+    site: Site,
     next: i64,
     /// The rows of each sequence at which something was on disk.
     rows: BTreeMap<u64, Vec<(i64, i64)>>,
@@ -28,15 +28,10 @@ struct Machine {
 impl Machine {
     fn new() -> Self {
         let storage = MemoryStorage::new();
-        let io = Io::memory(Arc::clone(&storage));
-        let db = Database::open_with(io.clone(), Settings::default()).unwrap();
+        let site = Site::new(Arc::clone(&storage), Io::memory(storage));
         let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
-        db.create_table(&table.field("v", ColumnType::Int64)).unwrap();
-        Self { io, storage, db: Some(db), next: 0, rows: BTreeMap::new(), now: Vec::new() }
-    }
-
-    fn db(&self) -> &Database {
-        self.db.as_ref().unwrap()
+        site.db().create_table(&table.field("v", ColumnType::Int64)).unwrap();
+        Self { site, next: 0, rows: BTreeMap::new(), now: Vec::new() }
     }
 
     fn write(&mut self, count: i64) {
@@ -60,14 +55,13 @@ impl Machine {
         rows.sort_unstable();
         rows
     }
+}
 
-    /// Loses the power, and starts again.
-    fn crash(&mut self) {
-        let after = self.storage.crash();
-        self.db = None;
-        self.io = Io::memory(Arc::clone(&after));
-        self.storage = after;
-        self.db = Some(Database::open_with(self.io.clone(), Settings::default()).unwrap());
+impl Deref for Machine {
+    type Target = Site;
+
+    fn deref(&self) -> &Site {
+        &self.site
     }
 }
 
@@ -168,7 +162,7 @@ fn survives(seed: u64) {
                 machine.flush();
             }
             5 if random.next_u64().is_multiple_of(3) => {
-                machine.crash();
+                machine.site.crash();
                 machine.flush();
                 shipper = Shipper::new(bucket.clone(), machine.io.clone()).unwrap();
             }

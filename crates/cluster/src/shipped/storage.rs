@@ -7,6 +7,7 @@ use super::{
     read_manifest, segment_name, state_of,
 };
 use crate::bucket::Bucket;
+use crate::lock;
 use crate::requests::Requests;
 use bytes::Bytes;
 use fleetdb_engine::backup::{BackupReport, restore};
@@ -15,7 +16,7 @@ use fleetdb_engine::io::{Io, ReadFile, Storage, WriteFile};
 use fleetdb_engine::{Code, Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes that are read at once from the end of a file, where the footer is.
@@ -65,10 +66,6 @@ struct Pieces {
     kept: VecDeque<(String, u64, Bytes)>,
     /// The file of the last read, and where it ended.
     last: (String, u64),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ShippedDatabase {
