@@ -112,7 +112,7 @@ impl Target for FleetDb {
     fn info(&self) -> Info {
         let settings = self.db.settings();
         let tier = match settings.durability {
-            Durability::Sync => Tier::T3,
+            Durability::Sync | Durability::Shared => Tier::T3,
             Durability::Interval => Tier::T2,
             Durability::Os => Tier::T1,
         };

@@ -9,6 +9,8 @@ mod backup;
 mod check;
 #[cfg(feature = "cluster")]
 mod check_bucket;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod demo;
 mod export;
 mod inspect;
@@ -110,7 +112,17 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
             data.display()
         )));
     }
+    refuse_node(data)?;
     Ok(Arc::new(Database::open_with(Io::files(data), Settings::default())?))
+}
+
+/// Refuses to write to the directory of a node of a cluster, which would not notice.
+fn refuse_node(data: &Path) -> Result<()> {
+    match data.join("cluster.json").exists() {
+        true => Err(Error::invalid(format!("{} is the directory of a node of a cluster", data.display()))
+            .with_hint("Use 'fleetdb serve --cluster', or remove cluster.json to take it out of the cluster.")),
+        false => Ok(()),
+    }
 }
 
 /// Opens a database for reading, while another process may write it.

@@ -1,12 +1,12 @@
 //! `fleetdb serve`: runs the server.
 
-use crate::io_to_read;
 #[cfg(not(feature = "cluster"))]
 use crate::refuse_bucket;
 #[cfg(feature = "cluster")]
 use crate::shipped::BucketOptions;
 use crate::stdout::print_line;
-use fleetdb_engine::Result;
+use crate::{io_to_read, refuse_node};
+use fleetdb_engine::{Durability, Error, Result};
 use fleetdb_server::{Config, Options, Server};
 use std::path::PathBuf;
 
@@ -40,6 +40,16 @@ pub fn run(args: Args) -> Result<()> {
     buckets.validate(&config)?;
     #[cfg(not(feature = "cluster"))]
     refuse_bucket(&config.data)?;
+    #[cfg(feature = "cluster")]
+    let is_node = buckets.is_node();
+    #[cfg(not(feature = "cluster"))]
+    let is_node = false;
+    if !is_node && config.settings.durability == Durability::Shared {
+        return Err(Error::invalid("option durability is shared, but the server is not a node of a cluster"));
+    }
+    if !is_node && !config.read_only {
+        refuse_node(&config.data)?;
+    }
     if args.check_config {
         config.check()?;
         for (name, address) in config.listeners() {
@@ -52,6 +62,10 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     fleetdb_server::log_to_stderr(&config)?;
+    #[cfg(feature = "cluster")]
+    if is_node {
+        return buckets.run_node(&config);
+    }
     #[cfg(feature = "cluster")]
     let data = config.data.clone();
     #[cfg(feature = "cluster")]

@@ -1,6 +1,7 @@
 //! Databases in a bucket: backed up and shipped to it, restored and read from it.
 
 use crate::backup::show_restored;
+use crate::cluster::ClusterOptions;
 use crate::progress::{counted, thousands, with_bytes_bar};
 use crate::stdout::print_line;
 use crate::{close, is_bucket, open, refuse_bucket};
@@ -55,6 +56,9 @@ pub struct BucketOptions {
     /// Size of that directory: 100GiB, or bytes [default: 10GiB]
     #[arg(long, env = "FLEETDB_DISK_CACHE_BYTES")]
     disk_cache_bytes: Option<Size>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    cluster: ClusterOptions,
 }
 
 /// Where a database is shipped, and how.
@@ -67,7 +71,7 @@ struct Target {
 
 impl BucketOptions {
     /// The keys in the configuration file.
-    pub const KEYS: [&str; 9] = [
+    pub const KEYS: [&str; 12] = [
         "ship",
         "outbox",
         "ship_interval_ms",
@@ -77,6 +81,9 @@ impl BucketOptions {
         "adopt_interval_ms",
         "disk_cache",
         "disk_cache_bytes",
+        "cluster",
+        "takeover_after_ms",
+        "advertise",
     ];
 
     /// These options, with those that are not given taken from `others`.
@@ -91,6 +98,7 @@ impl BucketOptions {
             adopt_interval_ms: self.adopt_interval_ms.or(others.adopt_interval_ms),
             disk_cache: self.disk_cache.or(others.disk_cache),
             disk_cache_bytes: self.disk_cache_bytes.or(others.disk_cache_bytes),
+            cluster: self.cluster.or(others.cluster),
         }
     }
 
@@ -143,9 +151,14 @@ impl BucketOptions {
                 "the outbox is below the prefix of option adopt: the server would adopt itself",
             ));
         }
+        self.cluster.validate(config)?;
+        let is_node = self.is_node();
+        if is_node && (target.is_some() || adopted.is_some()) {
+            return Err(Error::invalid("option cluster excludes ship, outbox and adopt"));
+        }
         let ships = target.is_some();
         let needs = [
-            ("ship_interval_ms", self.ship_interval_ms.is_some(), ships, "ship or outbox"),
+            ("ship_interval_ms", self.ship_interval_ms.is_some(), ships || is_node, "ship, outbox or cluster"),
             ("ship_bandwidth", self.ship_bandwidth.is_some(), ships, "ship or outbox"),
             ("ship_delta", self.ship_delta == Some(true), ships && !is_outbox, "ship"),
             ("adopt_interval_ms", self.adopt_interval_ms.is_some(), adopted.is_some(), "adopt"),
@@ -160,8 +173,19 @@ impl BucketOptions {
         }
     }
 
+    /// Whether the server is a node of a cluster.
+    pub fn is_node(&self) -> bool {
+        self.cluster.is_node()
+    }
+
+    /// Runs the node of a cluster until the process is told to stop.
+    pub fn run_node(&self, config: &Config) -> Result<()> {
+        self.cluster.run(config, self.ship_interval_ms.map(Duration::from_millis))
+    }
+
     /// Shows the URLs.
     pub fn show(&self) -> Result<()> {
+        self.cluster.show();
         if let Some(target) = self.target()? {
             print_line!("{:<10} {}", if target.is_outbox { "outbox" } else { "ship" }, target.bucket.url());
         }

@@ -2,6 +2,9 @@
 //! `cargo test --workspace --features fleetdb/cluster --test cluster`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "cluster/failover.rs"]
+mod failover;
+
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -105,13 +108,23 @@ fn put(address: &str, path: &str) -> String {
 
 /// Sends a request, and returns the answer with its head.
 fn request(address: &str, method: &str, path: &str, body: &str) -> String {
+    request_with(address, method, path, "", body)
+}
+
+/// Sends a request with a header more.
+fn request_with(address: &str, method: &str, path: &str, header: &str, body: &str) -> String {
+    try_request(address, method, path, header, body).unwrap()
+}
+
+/// As [`request_with`], to a server that may not be there.
+fn try_request(address: &str, method: &str, path: &str, header: &str, body: &str) -> std::io::Result<String> {
     use std::io::{Read, Write};
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!("Host: {address}\r\nContent-Length: {}\r\nConnection: close", body.len());
-    stream.write_all(format!("{method} {path} HTTP/1.1\r\n{head}\r\n\r\n{body}").as_bytes()).unwrap();
+    let mut stream = TcpStream::connect(address)?;
+    let head = format!("Host: {address}\r\n{header}Content-Length: {}\r\nConnection: close", body.len());
+    stream.write_all(format!("{method} {path} HTTP/1.1\r\n{head}\r\n\r\n{body}").as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 /// The program, without the keys of whoever runs the test.

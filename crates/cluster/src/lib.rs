@@ -7,12 +7,15 @@
 //! 2. [`check`] tries whether a store keeps these promises, and how long a write takes.
 //! 3. [`shipped`]: the segments and manifests of a database in a bucket, for backups and readers.
 //! 4. [`adoption`]: a server takes over the rows that devices hand over.
+//! 5. [`failover`]: a database whose log is in a bucket, so that another machine can go on with it.
 
 pub mod adoption;
 mod background;
 pub mod bucket;
 pub mod check;
+pub mod failover;
 mod intervals;
+mod json_file;
 mod requests;
 pub mod shipped;
 #[cfg(test)]

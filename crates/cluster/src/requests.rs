@@ -46,6 +46,11 @@ impl Requests {
         Self { bucket: self.bucket.within(name), ..self.clone() }
     }
 
+    /// The same bucket, for requests that are stopped apart from these.
+    pub(crate) fn apart(&self) -> Self {
+        Self { stopped: Arc::new(watch::Sender::new(false)), ..self.clone() }
+    }
+
     /// What ends the requests.
     pub(crate) fn stop(&self) -> Stop {
         Stop(Arc::clone(&self.stopped))

@@ -90,11 +90,13 @@ impl Database {
             1 => planned.edits.remove(0),
             _ => Edit::Several { edits: planned.edits },
         };
-        let changed = self.change(&before, &edit)?;
+        let changed = self.change(&before, &edit, planned.changes_rows)?;
         if changes_retention {
             self.shared.queue.lock().changed = true;
             self.shared.wake.notify_all();
         }
+        drop(commit);
+        self.shared.wait_until_defined()?;
         Ok(changed)
     }
 
@@ -160,9 +162,12 @@ impl Database {
     }
 
     /// Makes an edit durable, then publishes the changed table. The caller holds the commit lock.
-    fn change(&self, schema: &TableSchema, edit: &Edit) -> Result<Arc<TableSchema>> {
+    fn change(&self, schema: &TableSchema, edit: &Edit, changes_rows: bool) -> Result<Arc<TableSchema>> {
         let mut manifest = self.shared.manifest.lock();
         self.shared.change_schema(&mut manifest, edit)?;
+        if changes_rows {
+            manifest.note_rewrite();
+        }
         let changed = Arc::new(manifest.state().tables[&schema.id].clone());
         self.shared.catalog.write().change(&changed);
         Ok(changed)

@@ -12,12 +12,14 @@
 
 use crate::db::Database;
 use crate::error::{Error, Result};
+use crate::ids::Generation;
 use crate::inspect::{CheckReport, check};
 use crate::io::{Io, Storage, remove_temporaries};
 use crate::manifest::file as manifest_file;
 use crate::manifest::{SegmentEntry, State};
 use crate::segment::{directory, file_name};
 use crate::wal::frame;
+use std::collections::BTreeMap;
 
 /// Bytes copied at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -106,23 +108,88 @@ fn has_batches(storage: &dyn Storage) -> Result<bool> {
     Ok(false)
 }
 
+/// Makes a directory hold a state of a database in a cluster, and the log that follows it, whatever it
+/// held before: another state of the same database, or nothing. Segments that it has already are kept.
+/// `log` has the WAL files after the state, without gaps.
+///
+/// A crash leaves a directory that must be rebuilt again before it is opened: the caller remembers that
+/// it is not finished.
+///
+/// # Errors
+/// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory holds something else or another
+/// database; or the error of reading or writing a file.
+pub fn rebuild(
+    from: &Io,
+    state: &State,
+    log: &BTreeMap<Generation, Vec<u8>>,
+    to: &Io,
+    progress: impl FnMut(u64, u64),
+) -> Result<BackupReport> {
+    let storage = to.storage.as_ref();
+    create_directories(storage)?;
+    let _lock = storage.lock()?;
+    let before = manifest_file::read(storage)?;
+    match &before {
+        Some((_, contents)) if contents.state.database_id != state.database_id => {
+            return Err(Error::invalid(format!(
+                "{} contains another database: choose an empty directory",
+                storage.describe()
+            )));
+        }
+        _ => {}
+    }
+    let state = &State { log: None, replay_from: None, ..state.clone() };
+    let report = copy_segments(from.storage.as_ref(), state, storage, before.as_ref(), false, progress)?;
+    for generation in frame::generations(storage)? {
+        storage.remove(&frame::file_name(generation))?;
+    }
+    for (&generation, bytes) in log {
+        let mut file = storage.create(&frame::file_name(generation))?;
+        file.write(bytes)?;
+        file.sync()?;
+    }
+    storage.sync_directory(frame::DIRECTORY)?;
+    list(state, before, to)?;
+    Ok(report)
+}
+
 /// Copies files from `from` until `to` holds what `state` lists.
 fn copy(
     from: &dyn Storage,
     state: &State,
     to: &Io,
     link: bool,
-    mut progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64),
 ) -> Result<BackupReport> {
     // A backup has no log.
-    let state = &State { log: None, ..state.clone() };
+    let state = &State { log: None, replay_from: None, ..state.clone() };
     let storage = to.storage.as_ref();
-    for directory in ["", frame::DIRECTORY, manifest_file::DIRECTORY, crate::segment::DIRECTORY] {
-        storage.create_directory(directory)?;
-    }
+    create_directories(storage)?;
     let _lock = storage.lock()?;
     let before = manifest_file::read(storage)?;
     refuse_strangers(storage, state, before.as_ref().map(|(_, contents)| &contents.state))?;
+    let report = copy_segments(from, state, storage, before.as_ref(), link, progress)?;
+    list(state, before, to)?;
+    for generation in frame::generations(storage)? {
+        storage.remove(&frame::file_name(generation))?;
+    }
+    Ok(report)
+}
+
+fn create_directories(storage: &dyn Storage) -> Result<()> {
+    let directories = ["", frame::DIRECTORY, manifest_file::DIRECTORY, crate::segment::DIRECTORY];
+    directories.into_iter().try_for_each(|directory| storage.create_directory(directory))
+}
+
+/// Copies the segments that `storage` does not have yet. `before` is its manifest.
+fn copy_segments(
+    from: &dyn Storage,
+    state: &State,
+    storage: &dyn Storage,
+    before: Option<&(u64, manifest_file::Contents)>,
+    link: bool,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<BackupReport> {
     let mut report = BackupReport {
         segments: state.segments.len(),
         bytes: state.segments.values().map(|entry| entry.bytes).sum(),
@@ -135,7 +202,7 @@ fn copy(
     }
     let mut done = 0;
     for entry in state.segments.values() {
-        let known = before.as_ref().and_then(|(_, contents)| contents.state.segments.get(&entry.id));
+        let known = before.and_then(|(_, contents)| contents.state.segments.get(&entry.id));
         let same =
             |known: &SegmentEntry| (known.table, known.crc, known.bytes) == (entry.table, entry.crc, entry.bytes);
         let name = file_name(entry.table, entry.id);
@@ -159,10 +226,19 @@ fn copy(
     }
     storage.sync_directory(crate::segment::DIRECTORY)?;
     storage.sync_directory("")?;
+    Ok(report)
+}
+
+/// Replaces the manifest, and removes the segments that only the older one listed.
+fn list(state: &State, before: Option<(u64, manifest_file::Contents)>, to: &Io) -> Result<()> {
     let number = before.as_ref().map_or(1, |(number, _)| number + 1);
     manifest_file::replace(to, number, state)?;
-    remove_unlisted(storage, state, before.map(|(_, contents)| contents.state))?;
-    Ok(report)
+    for entry in before.iter().flat_map(|(_, before)| before.state.segments.values()) {
+        if !state.segments.contains_key(&entry.id) {
+            to.storage.remove(&file_name(entry.table, entry.id))?;
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a destination that is the database's own directory or inside it.
@@ -203,17 +279,4 @@ fn copy_file(from: &dyn Storage, name: &str, to: &dyn Storage, copy: &str) -> Re
         at += len;
     }
     out.sync()
-}
-
-/// Removes segments that only the older backup listed, and log files without batches.
-fn remove_unlisted(storage: &dyn Storage, state: &State, before: Option<State>) -> Result<()> {
-    for entry in before.iter().flat_map(|before| before.segments.values()) {
-        if !state.segments.contains_key(&entry.id) {
-            storage.remove(&file_name(entry.table, entry.id))?;
-        }
-    }
-    for generation in frame::generations(storage)? {
-        storage.remove(&frame::file_name(generation))?;
-    }
-    Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::db::Database;
 use crate::error::Result;
 use crate::io::{ReadFile, Storage};
-use crate::manifest::{SegmentEntry, State};
+use crate::manifest::{Definitions, SegmentEntry, State};
 use crate::segment::file_name;
 use crate::state::Shared;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub struct Checkpoint<'a> {
     shared: &'a Shared,
     state: State,
+    definitions: Definitions,
 }
 
 impl Database {
@@ -33,8 +34,9 @@ impl Database {
         // First the pin: files that the state lists must not be removed.
         self.shared.pin();
         // A copy has no log.
-        let state = State { log: None, ..self.shared.manifest.lock().state().clone() };
-        Checkpoint { shared: &self.shared, state }
+        let manifest = self.shared.manifest.lock();
+        let state = State { log: None, ..manifest.state().clone() };
+        Checkpoint { shared: &self.shared, state, definitions: manifest.definitions() }
     }
 }
 
@@ -42,6 +44,11 @@ impl Checkpoint<'_> {
     /// The tables and segments.
     pub fn state(&self) -> &State {
         &self.state
+    }
+
+    /// How often definitions were changed until then.
+    pub fn definitions(&self) -> Definitions {
+        self.definitions
     }
 
     /// The file of a segment that the state lists.

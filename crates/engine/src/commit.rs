@@ -142,7 +142,7 @@ impl Shared {
             admitted = self.admit(batch)?;
         }
         let removals = self.removals(batch)?;
-        let durability = self.durability_of(batch);
+        let durability = self.durability_of(batch)?;
         let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
         drop(commit);
         Ok(self.lead(leads, durability, waiting))
@@ -161,7 +161,7 @@ impl Shared {
         let batch = change(&self.view())?;
         let admitted = self.admit(&batch)?;
         let removals = self.removals(&batch)?;
-        let durability = self.durability_of(&batch);
+        let durability = self.durability_of(&batch)?;
         let leads = self.apply(&mut commit, admitted, removals, durability, done, waiting);
         drop(commit);
         Ok(self.lead(leads, durability, waiting))
@@ -178,7 +178,7 @@ impl Shared {
     /// Runs the log's next step if the committer must, or leaves it to a committer that never waits.
     fn lead(&self, leads: bool, durability: Durability, waiting: Waiting) -> TryCommit<'_> {
         let leads = leads && self.has_threads();
-        if leads && waiting == Waiting::Never && durability == Durability::Sync {
+        if leads && waiting == Waiting::Never && durability >= Durability::Sync {
             return TryCommit::NeedsSync(PendingSync(Some(&self.log)));
         }
         if leads {
@@ -187,8 +187,15 @@ impl Shared {
         TryCommit::Queued
     }
 
-    fn durability_of(&self, batch: &Batch) -> Durability {
-        batch.durability.unwrap_or(self.settings.durability)
+    fn durability_of(&self, batch: &Batch) -> Result<Durability> {
+        let durability = batch.durability.unwrap_or(self.settings.durability);
+        if durability == Durability::Shared && self.log.sharing().is_none() {
+            return Err(Error::new(
+                Code::NotSupported,
+                "durability 'shared' needs a cluster, and this database is not in one: use sync, interval or os",
+            ));
+        }
+        Ok(durability)
     }
 
     /// Logs and applies an admitted batch: first the removals, then the rows. Returns whether the
@@ -235,7 +242,10 @@ impl Shared {
                 sections.push((number, section));
             }
             if payload.is_empty() {
-                done(Ok(Acknowledged { sequence: commit.sequence, durability }));
+                // What it found may still have to be shared.
+                let sequence = commit.sequence;
+                let done = move |result: Result<()>| done(result.map(|()| Acknowledged { sequence, durability }));
+                self.log.confirm(sequence, durability, Box::new(done));
                 return false;
             }
             let completion = Box::new(move |result: Result<()>| {

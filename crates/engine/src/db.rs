@@ -133,7 +133,8 @@ impl Database {
         let schema = Arc::new(schema);
         let table = Table::new(Arc::clone(&schema), commit.generation);
         self.shared.catalog.write().insert(table);
-        drop(commit);
+        drop((manifest, commit));
+        self.shared.wait_until_defined()?;
         Ok(schema)
     }
 
@@ -150,7 +151,8 @@ impl Database {
         drop((manifest, commit));
         // Views may still read the files. On Unix an open file stays readable after it is unlinked.
         let segments = dropped.iter().flat_map(|table| table.segments.iter());
-        self.shared.remove_files(segments.map(|listed| listed.segment.name.clone()))
+        self.shared.remove_files(segments.map(|listed| listed.segment.name.clone()))?;
+        self.shared.wait_until_defined()
     }
 
     /// All tables, in order of creation.
@@ -382,6 +384,11 @@ impl Database {
         let flushed = if large { self.shared.flush_now() } else { Ok(()) };
         self.shared.stop_background();
         let closed = self.shared.log.close();
+        if let Some(sharing) = self.shared.log.sharing() {
+            sharing.fail(&Error::closed(
+                "the database was closed before the batch was shared; it is durable on this machine",
+            ));
+        }
         for join in self.joiners.lock().drain(..) {
             join();
         }

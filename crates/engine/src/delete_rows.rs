@@ -103,6 +103,8 @@ impl Database {
             removed.push(listed.entry.id);
         }
         shared.exchange_deleted(&schema, removed, added)?;
+        drop(commit);
+        shared.wait_until_defined()?;
         Ok(count)
     }
 }
@@ -142,6 +144,7 @@ impl Shared {
         }
         match self.exchange_listed(schema, removed, Vec::new(), added) {
             Ok(names) => {
+                self.manifest.lock().note_rewrite();
                 // The rows are deleted. The next open removes any files left behind.
                 self.remove_files(names.into_iter()).ok();
                 Ok(())

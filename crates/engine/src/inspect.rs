@@ -17,7 +17,7 @@ use crate::wal::frame;
 use crate::wal::record::{self, Entry};
 use std::sync::Arc;
 
-pub use crate::manifest::{Delete, Edit, LogMark, SegmentEntry, Slice, State};
+pub use crate::manifest::{Delete, Edit, LogMark, ReplayFrom, SegmentEntry, Slice, State};
 pub use crate::segment::{Facts, StoredColumn};
 
 /// What a check read, and what it found.
@@ -65,6 +65,11 @@ pub fn read_manifest(io: &Io) -> Result<(Vec<Edit>, State)> {
         Some((_, contents)) => Ok((contents.edits, contents.state)),
         None => Err(Error::invalid(format!("{} is not a FleetDB database", io.storage.describe()))),
     }
+}
+
+/// The name of a generation's WAL file, relative to the database directory.
+pub fn wal_file(generation: Generation) -> String {
+    frame::file_name(generation)
 }
 
 /// Reads a segment's footer. `name` is relative to the database directory, as in the manifest.
@@ -123,12 +128,12 @@ fn each_frame(io: &Io, state: &State, each: &mut dyn FnMut(WalFrame)) -> Result<
     let (mut torn, mut before) = (0, state.flushed_sequence);
     for (place, &generation) in generations.iter().enumerate() {
         let last = place + 1 == generations.len();
-        torn += wal_file(io, generation, &mut before, last, each)?;
+        torn += read_wal_file(io, generation, &mut before, last, each)?;
     }
     Ok(torn)
 }
 
-fn wal_file(
+fn read_wal_file(
     io: &Io,
     generation: Generation,
     before: &mut Sequence,

@@ -17,18 +17,23 @@ pub enum Durability {
     /// T2: as [`Os`](Self::Os), followed by an fsync within [`Settings::sync_interval_ms`].
     /// Survives the death of the process. A power cut loses about that interval at most.
     Interval,
-    /// T3: on stable storage (`fdatasync` returned). Survives a power cut.
+    /// T3: on stable storage (`fdatasync` returned). Survives a power cut. In a cluster this is the level
+    /// `local`: the loss of the machine may lose what its bucket does not have yet.
     #[default]
     Sync,
+    /// T4: as [`Sync`](Self::Sync), and in the log in the cluster's bucket. Survives the loss of the
+    /// machine. Only a node of a cluster has it; see [`Database::share_log`](crate::Database::share_log).
+    Shared,
 }
 
 impl Durability {
-    /// The tier's short name in reports: `T1`, `T2` or `T3`.
+    /// The tier's short name in reports: `T1` to `T4`.
     pub fn tier(self) -> &'static str {
         match self {
             Self::Os => "T1",
             Self::Interval => "T2",
             Self::Sync => "T3",
+            Self::Shared => "T4",
         }
     }
 }
@@ -39,6 +44,7 @@ impl std::fmt::Display for Durability {
             Self::Os => "os",
             Self::Interval => "interval",
             Self::Sync => "sync",
+            Self::Shared => "shared",
         })
     }
 }
@@ -50,8 +56,11 @@ impl std::str::FromStr for Durability {
         match text {
             "os" => Ok(Self::Os),
             "interval" => Ok(Self::Interval),
-            "sync" => Ok(Self::Sync),
-            other => Err(Error::invalid(format!("unknown durability '{other}': use sync, interval or os"))),
+            "sync" | "local" => Ok(Self::Sync),
+            "shared" => Ok(Self::Shared),
+            other => Err(Error::invalid(format!(
+                "unknown durability '{other}': use sync, interval or os, and in a cluster shared or local"
+            ))),
         }
     }
 }

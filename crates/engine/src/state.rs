@@ -167,6 +167,15 @@ impl Shared {
         changed
     }
 
+    /// Waits until the definitions as they are now are shared, if they are to be. The caller holds no
+    /// lock.
+    pub(crate) fn wait_until_defined(&self) -> Result<()> {
+        let Some(sharing) = self.log.sharing() else { return Ok(()) };
+        let count = self.manifest.lock().definitions().count;
+        sharing.wake();
+        sharing.wait_for_definitions(count)
+    }
+
     pub(crate) fn view(&self) -> View {
         self.view_of(None)
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Names and default values. A session may change some of them, and then has other values
 /// ([`SharedSettings::get`]); SET of the others succeeds without effect.
-const SETTINGS: [(&str, &str); 38] = [
+const SETTINGS: [(&str, &str); 39] = [
     ("application_name", ""),
     ("block_size", "8192"),
     ("bytea_output", "hex"),
@@ -28,6 +28,7 @@ const SETTINGS: [(&str, &str); 38] = [
     ("default_tablespace", ""),
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
+    ("durability", "sync"),
     ("extra_float_digits", "1"),
     ("idle_in_transaction_session_timeout", "0"),
     ("idle_session_timeout", "0"),

@@ -33,11 +33,15 @@ impl Store {
         }
     }
 
-    /// Like [`view`](Self::view), with at least these tables.
-    pub fn view_of(&self, tables: &[TableId]) -> View {
+    /// A view to answer a client from, with at least these tables; see
+    /// [`Database::settled_view`].
+    ///
+    /// # Errors
+    /// As that method.
+    pub fn settled_view(&self, tables: Option<&[TableId]>) -> Result<View> {
         match self {
-            Self::Writer(db) => db.view_of(tables),
-            Self::Reader(reader, _) => reader.view(),
+            Self::Writer(db) => db.settled_view(tables),
+            Self::Reader(reader, _) => Ok(reader.view()),
         }
     }
 

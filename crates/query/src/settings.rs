@@ -6,7 +6,7 @@
 //! SAVEPOINT, undoes later changes.
 
 use datafusion::sql::sqlparser::ast::{TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
-use fleetdb_engine::{Code, ColumnType, Error, Result, Value};
+use fleetdb_engine::{Code, ColumnType, Durability, Error, Result, Value};
 use fleetdb_functions::values::literals::value_of_text;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::limits::{timeout, timeout_text};
@@ -103,6 +103,8 @@ pub struct SessionSettings {
     /// The modes of transactions that do not set their own, and of statements outside a
     /// transaction.
     modes: TransactionModes,
+    /// The durability of the session's writes; that of the database if `None`.
+    durability: Option<Durability>,
 }
 
 impl SessionSettings {
@@ -129,6 +131,10 @@ impl SessionSettings {
                 let wrong = || format!("invalid value for parameter \"TimeZone\": \"{value}\"");
                 self.zone = Some(zone.ok_or_else(|| Error::new(Code::InvalidParameter, wrong()))?);
             }
+            "durability" => {
+                let wrong = |e: Error| Error::new(Code::InvalidParameter, e.to_string());
+                self.durability = Some(value.parse().map_err(wrong)?);
+            }
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.set(name.trim_start_matches("default_"), value)?;
             }
@@ -147,6 +153,11 @@ impl SessionSettings {
         self.zone.as_ref().map_or("UTC", |(_, name)| name)
     }
 
+    /// Gives writes a durability, unless they have one.
+    pub(crate) fn default_durability(&mut self, durability: Durability) {
+        self.durability.get_or_insert(durability);
+    }
+
     /// Makes transactions read-only, unless they are begun with other modes.
     pub(crate) fn set_read_only(&mut self) {
         self.modes.is_read_only = true;
@@ -160,6 +171,11 @@ impl SessionSettings {
     /// The application name the client gave.
     pub fn application_name(&self) -> &str {
         &self.application_name
+    }
+
+    /// The durability of the session's writes; that of the database if `None`.
+    pub fn durability(&self) -> Option<Durability> {
+        self.durability
     }
 
     /// How long a client may be idle, inside or outside a transaction; `None` means no limit.
@@ -184,6 +200,7 @@ impl SessionSettings {
             "idle_session_timeout" => self.idle_timeout = to.idle_timeout,
             "idle_in_transaction_session_timeout" => self.idle_in_transaction_timeout = to.idle_in_transaction_timeout,
             "timezone" => self.zone.clone_from(&to.zone),
+            "durability" => self.durability = to.durability,
             "default_transaction_read_only" => self.modes.is_read_only = to.modes.is_read_only,
             "default_transaction_isolation" => self.modes.is_repeatable = to.modes.is_repeatable,
             _ => {}
@@ -197,6 +214,7 @@ impl SessionSettings {
             "idle_session_timeout" => timeout_text(self.idle_timeout),
             "idle_in_transaction_session_timeout" => timeout_text(self.idle_in_transaction_timeout),
             "timezone" => self.zone_name().to_owned(),
+            "durability" => self.durability.unwrap_or_default().to_string(),
             "default_transaction_read_only" | "default_transaction_isolation" => {
                 self.modes.get(name.trim_start_matches("default_")).to_owned()
             }

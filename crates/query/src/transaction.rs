@@ -269,10 +269,16 @@ impl Transaction {
     }
 
     /// All tables as they are now, or as the transaction first saw them, without its own changes.
-    pub(crate) fn base(&mut self, now: impl FnOnce() -> View) -> View {
-        match self.modes().is_repeatable && !self.is_none() {
-            true => self.fixed_view.get_or_insert_with(now).clone(),
-            false => now(),
+    ///
+    /// # Errors
+    /// Those of `now`.
+    pub(crate) fn base(&mut self, now: impl FnOnce() -> Result<View>) -> Result<View> {
+        if !self.modes().is_repeatable || self.is_none() {
+            return now();
+        }
+        match &self.fixed_view {
+            Some(view) => Ok(view.clone()),
+            None => Ok(self.fixed_view.insert(now()?).clone()),
         }
     }
 

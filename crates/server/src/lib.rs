@@ -22,14 +22,18 @@ mod log;
 mod login_queue;
 mod metrics;
 mod options;
+mod owner;
 mod postgres;
 mod server;
 mod sessions;
 mod size;
+mod stop_signal;
 mod tls;
 mod work;
 
 pub use log::log_to_stderr;
 pub use options::{Config, Options};
+pub use owner::OwnerUrl;
 pub use server::Server;
 pub use size::Size;
+pub use stop_signal::StopSignal;

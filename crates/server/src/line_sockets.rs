@@ -111,7 +111,7 @@ async fn write(shared: &Arc<Shared>, protocol: &'static str, body: Vec<u8>) {
     if body.is_empty() {
         return;
     }
-    match lines::write(shared, body, Precision::Nanosecond).await {
+    match lines::write(shared, body, Precision::Nanosecond, None).await {
         Ok(written) => {
             shared.metrics.lines(protocol, written.kept, written.dropped);
             for wrong in written.wrong.iter().take(1) {

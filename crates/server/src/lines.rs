@@ -2,7 +2,9 @@
 //! writes the others as one batch.
 
 use crate::server::Shared;
-use fleetdb_engine::{Acknowledged, Batch, BodyLine, Database, Error, LineParser, Precision, Result, body_lines};
+use fleetdb_engine::{
+    Acknowledged, Batch, BodyLine, Database, Durability, Error, LineParser, Precision, Result, body_lines,
+};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -50,7 +52,8 @@ fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Wri
     Ok((parser.into_batch()?, WriteResult { kept, dropped, wrong, acknowledged: None }))
 }
 
-/// Parses a body and writes its lines. Returns when they have the durability that is asked for.
+/// Parses a body and writes its lines. Returns when they have the durability that is asked for, which is
+/// that of the server if none is.
 ///
 /// # Errors
 /// Those of the engine; then no line is written.
@@ -58,10 +61,12 @@ pub(crate) async fn write(
     shared: &Arc<Shared>,
     body: impl AsRef<[u8]> + Send + 'static,
     precision: Precision,
+    durability: Option<Durability>,
 ) -> Result<WriteResult> {
     let worker = Arc::clone(shared);
     let begun = shared.work.run(move || {
         let (batch, written) = parse(worker.store.writer()?, body.as_ref(), precision)?;
+        let batch = durability.into_iter().fold(batch, Batch::with_durability);
         let committing = (written.kept > 0).then(|| worker.begin_commit(batch)).transpose()?;
         Ok::<_, Error>((written, committing))
     });

@@ -3,6 +3,7 @@
 //! defaults.
 
 use crate::access::{Access, AnonymousAccess};
+use crate::owner::OwnerUrl;
 use crate::size::Size;
 use fleetdb_engine::{Durability, Error, Result, Settings};
 use fleetdb_query::Files;
@@ -146,6 +147,8 @@ pub struct Config {
     pub read_only: bool,
     /// Time between two looks at what was written since.
     pub refresh_interval: Duration,
+    /// Where clients that write are sent, if the database is only read.
+    pub owner: Option<OwnerUrl>,
     /// The directory that has the users and tokens.
     pub users: PathBuf,
     /// Address for HTTP.
@@ -254,6 +257,7 @@ impl Config {
         Ok(Self {
             read_only: options.read_only.unwrap_or(false),
             refresh_interval: Duration::from_millis(refresh_interval_ms),
+            owner: None,
             users: options.users.unwrap_or_else(|| data.clone()),
             data,
             http: address("http", options.http, "127.0.0.1:8086")?,

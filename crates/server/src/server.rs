@@ -9,6 +9,7 @@ use crate::clients::Clients;
 use crate::metrics::{Metrics, Protocol};
 use crate::options::Config;
 use crate::sessions::Sessions;
+use crate::stop_signal::StopSignal;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
@@ -305,6 +306,25 @@ impl Server {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_on(config: Config, io: Io) -> Result<Self> {
+        let settings = config.settings.clone();
+        match config.read_only {
+            false => Self::start_store(config, || Ok(Store::Writer(Arc::new(Database::open_with(io, settings)?)))),
+            true => {
+                Self::start_store(config, || Ok(Store::Reader(Arc::new(Reader::open(io, settings)?), Refresh::ByOwner)))
+            }
+        }
+    }
+
+    /// Listens for clients of a database that is open. It was opened with the settings of `config`, and
+    /// [`stop`](Self::stop) closes it unless someone else has it.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with(config: Config, db: Arc<Database>) -> Result<Self> {
+        Self::start_store(config, || Ok(Store::Writer(db)))
+    }
+
+    fn start_store(config: Config, open: impl FnOnce() -> Result<Store>) -> Result<Self> {
         let access = Arc::new(Access::new(&config.users, config.anonymous_access())?);
         config.check_exposure(access.has_entries()?)?;
         make_room_for_files(config.max_connections);
@@ -312,10 +332,7 @@ impl Server {
             config.tls.as_ref().map(|(certificate, key)| tls::acceptor(certificate, key, protocols)).transpose()
         };
         let (http_tls, postgres_tls) = (tls(&[b"http/1.1"])?, tls(&[b"postgresql"])?);
-        let store = match config.read_only {
-            false => Store::Writer(Arc::new(Database::open_with(io, config.settings.clone())?)),
-            true => Store::Reader(Arc::new(Reader::open(io, config.settings.clone())?), Refresh::ByOwner),
-        };
+        let store = open()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .thread_name("fleetdb-server")
             .enable_all()
@@ -397,24 +414,23 @@ impl Server {
     /// # Errors
     /// Signal handlers cannot be installed.
     pub fn wait(&self) -> Result<()> {
-        use tokio::signal::unix::{SignalKind, signal};
-        self.runtime.block_on(async {
-            let failed = |e: std::io::Error| Error::io("could not install signal handlers", &e);
-            let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
-            let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-            tokio::select! {
-                _ = terminate.recv() => tracing::info!("received SIGTERM, shutting down"),
-                _ = interrupt.recv() => tracing::info!("received SIGINT, shutting down"),
-            }
-            Ok(())
-        })
+        StopSignal::new()?.wait_or(std::future::pending::<()>());
+        Ok(())
     }
 
     /// Lets running requests finish, and closes the database.
     ///
     /// # Errors
     /// As [`Database::close`].
-    pub fn stop(mut self) -> Result<()> {
+    pub fn stop(self) -> Result<()> {
+        self.stop_after(|_| ())
+    }
+
+    /// As [`stop`](Self::stop); `last` is called with the database once nothing writes to it any more.
+    ///
+    /// # Errors
+    /// As [`Database::close`].
+    pub fn stop_after(mut self, last: impl FnOnce(&Database)) -> Result<()> {
         self.stop.send_replace(true);
         let (tasks, limit) = (&mut self.tasks, self.shared.config.stop_timeout);
         let all = async { while tasks.join_next().await.is_some() {} };
@@ -430,7 +446,10 @@ impl Server {
             return Ok(());
         };
         match shared.store {
-            Store::Writer(db) => Arc::into_inner(db).map_or(Ok(()), Database::close),
+            Store::Writer(db) => {
+                last(&db);
+                Arc::into_inner(db).map_or(Ok(()), Database::close)
+            }
             Store::Reader(..) => Ok(()),
         }
     }

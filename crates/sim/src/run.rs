@@ -317,7 +317,7 @@ impl Run {
                 (Err(_), _) => Fate::Unknown,
                 (Ok(_), Durability::Os) => Fate::Os,
                 (Ok(_), Durability::Interval) => Fate::Interval(now_ns),
-                (Ok(_), Durability::Sync) => Fate::Sync,
+                (Ok(_), Durability::Sync | Durability::Shared) => Fate::Sync,
             };
             self.model.push(changes, fate);
             assert_eq!(self.model.sequence(), after, "the engine counts batches as the model does");

@@ -41,7 +41,7 @@ pub fn collect_garbage(bucket: &Bucket, history: Duration) -> Result<Garbage> {
 }
 
 /// See [`collect_garbage`].
-pub(super) fn collect(requests: &Requests, history: Duration) -> Result<Garbage> {
+pub(crate) fn collect(requests: &Requests, history: Duration) -> Result<Garbage> {
     let manifests = manifests_of(requests)?;
     let Some(newest) = manifests.last() else { return Ok(Garbage::default()) };
     let Some(oldest_wanted) = newest.written.checked_sub(history) else { return Ok(Garbage::default()) };

@@ -25,10 +25,13 @@ mod ship;
 mod storage;
 
 pub use disk_cache::DiskCache;
+pub(crate) use garbage::collect;
 pub use garbage::{Garbage, HISTORY, collect_garbage};
 pub use outbox::DEVICES;
 pub(crate) use outbox::Outbox;
+pub(crate) use ship::remember;
 pub use ship::{Shipment, Shipper, pin, unpin};
+pub(crate) use storage::holding;
 pub use storage::{Moment, ShippedDatabase, manifests};
 
 use crate::requests::Requests;
@@ -73,7 +76,7 @@ fn manifest_number(file: &str) -> Option<u64> {
     file.strip_suffix(MANIFEST_SUFFIX)?.parse().ok()
 }
 
-fn manifest_name(number: u64) -> String {
+pub(crate) fn manifest_name(number: u64) -> String {
     inspect::manifest_file(number)
 }
 
@@ -94,7 +97,7 @@ fn pin_name(name: &str) -> Result<String> {
 }
 
 /// The newest manifest's number and when it was written; `None` if there is none after this one.
-fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemTime)>> {
+pub(crate) fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemTime)>> {
     let listed = requests
         .wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&manifest_file(number)).await })?;
     Ok(listed.iter().filter_map(|object| Some((manifest_number(&object.name)?, object.written))).max())
@@ -110,13 +113,13 @@ fn newest_from(requests: &Requests, known: u64) -> Result<Option<(u64, SystemTim
 }
 
 /// The bytes of a manifest.
-fn read_manifest(requests: &Requests, number: u64) -> Result<Option<bytes::Bytes>> {
+pub(crate) fn read_manifest(requests: &Requests, number: u64) -> Result<Option<bytes::Bytes>> {
     let read = requests.wait(move |bucket| async move { bucket.read(&manifest_name(number)).await })?;
     Ok(read.map(|(bytes, _)| bytes))
 }
 
 /// The state that a manifest holds.
-fn state_of(requests: &Requests, number: u64, bytes: &[u8]) -> Result<State> {
+pub(crate) fn state_of(requests: &Requests, number: u64, bytes: &[u8]) -> Result<State> {
     State::from_manifest(&format!("{}/{}", requests.url(), manifest_name(number)), bytes, number)
 }
 

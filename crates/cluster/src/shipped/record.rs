@@ -44,16 +44,7 @@ impl Record {
     pub(super) fn write(&self, io: &Io, url: &str) -> Result<()> {
         let mut records = read_all(io)?;
         records.insert(url.to_owned(), self.clone());
-        let json = serde_json::to_vec_pretty(&records).map_err(|e| Error::bug(format!("{FILE}: {e}")))?;
-        let (storage, temporary) = (&io.storage, format!("{FILE}.tmp"));
-        if storage.list("")?.contains(&temporary) {
-            storage.remove(&temporary)?;
-        }
-        let mut file = storage.create(&temporary)?;
-        file.write(&json)?;
-        file.sync()?;
-        storage.rename(&temporary, FILE)?;
-        storage.sync_directory("")
+        crate::json_file::write(io, FILE, &records)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{OUTBOX, SEGMENTS, manifest_name, newest_after, outbox, pin_name, rea
 use crate::bucket::{Bucket, Listed, Outcome, sha256};
 use crate::requests::Requests;
 use bytes::Bytes;
-use fleetdb_engine::inspect::{SegmentEntry, State};
+use fleetdb_engine::inspect::{ReplayFrom, SegmentEntry, State};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Checkpoint, Code, Database, Error, Generation, Result};
 use std::collections::HashSet;
@@ -44,7 +44,11 @@ pub struct Shipper {
     bandwidth: Option<NonZeroU64>,
     is_outbox: bool,
     delta: Option<Delta>,
+    mark: Option<Mark>,
 }
+
+/// Says where the log goes on after a checkpoint.
+pub(crate) type Mark = Box<dyn FnMut(&Checkpoint<'_>) -> ReplayFrom + Send>;
 
 /// Keeps a shipment within a bandwidth.
 struct Pace {
@@ -98,7 +102,8 @@ impl Shipper {
     /// # Errors
     /// The thread for requests cannot be started.
     pub fn new(bucket: Bucket, io: Io) -> Result<Self> {
-        Ok(Self { requests: Requests::new(bucket)?, io, known: None, bandwidth: None, is_outbox: false, delta: None })
+        let requests = Requests::new(bucket)?;
+        Ok(Self { requests, io, known: None, bandwidth: None, is_outbox: false, delta: None, mark: None })
     }
 
     /// Prepares to hand the rows of the database over to a server that [adopts](crate::adoption)
@@ -122,6 +127,11 @@ impl Shipper {
     #[must_use]
     pub fn with_bandwidth(self, bandwidth: Option<NonZeroU64>) -> Self {
         Self { bandwidth, ..self }
+    }
+
+    /// Ships the database of a cluster's node: `mark` is called before each manifest is written.
+    pub(crate) fn of_node(requests: Requests, io: Io, mark: Mark) -> Self {
+        Self { requests, io, known: None, bandwidth: None, is_outbox: false, delta: None, mark: Some(mark) }
     }
 
     /// The requests to its bucket.
@@ -163,7 +173,11 @@ impl Shipper {
                 Some(outbox::next(sent, adopted, checkpoint.state()))
             }
         };
-        let state = outbox.as_ref().unwrap_or(checkpoint.state());
+        let marked = self.mark.as_mut().map(|mark| {
+            let replay_from = Some(mark(&checkpoint));
+            State { replay_from, ..checkpoint.state().clone() }
+        });
+        let state = outbox.as_ref().or(marked.as_ref()).unwrap_or(checkpoint.state());
         let bytes = state.segments.values().map(|entry| entry.bytes).sum();
         let mut shipment = Shipment { segments: state.segments.len(), bytes, ..Shipment::default() };
         if known.state.as_ref() != Some(state) {
@@ -353,7 +367,7 @@ pub fn unpin(bucket: &Bucket, name: &str) -> Result<()> {
 
 /// Lets a restored directory go on shipping where it came from. A copy that ships there already is
 /// then refused.
-pub(super) fn remember(io: &Io, url: &str, number: u64, manifest: &[u8]) -> Result<()> {
+pub(crate) fn remember(io: &Io, url: &str, number: u64, manifest: &[u8]) -> Result<()> {
     let flushed = State::from_manifest(url, manifest, number)?.flushed;
     Record::of(number, sha256(manifest), flushed).write(io, url)
 }

@@ -211,7 +211,7 @@ fn with_time(requests: &Requests, number: u64) -> Result<(u64, SystemTime)> {
 }
 
 /// The machine on which a reader reads a database that has only the segments of a state.
-pub(super) fn holding(requests: &Requests, state: &State) -> Result<Io> {
+pub(crate) fn holding(requests: &Requests, state: &State) -> Result<Io> {
     const NUMBER: u64 = 1;
     let (requests, manifest) = (requests.clone(), Bytes::from(state.to_manifest(NUMBER)?));
     let inner =

@@ -7,7 +7,7 @@
 //! a file with the next number is written under a temporary name, synced and renamed. The highest
 //! number is current.
 
-use super::{Edit, State};
+use super::{Definitions, Edit, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Io, Storage, WriteFile, remove_temporaries};
 use serde::Serialize;
@@ -36,6 +36,7 @@ pub(crate) struct Manifest {
     good_bytes: u64,
     fold_bytes: usize,
     edit_bytes: usize,
+    definitions: Definitions,
     /// Set when a write or sync failed: the file's contents are then unknown until it is reopened.
     failed: Option<Error>,
 }
@@ -184,7 +185,8 @@ impl Manifest {
             let (file, fold_bytes) = write_fold(io, 1, &state)?;
             let io = io.clone();
             let good_bytes = (HEADER_BYTES + fold_bytes) as u64;
-            return Ok(Self { io, number: 1, file, state, good_bytes, fold_bytes, edit_bytes: 0, failed: None });
+            let (edit_bytes, definitions, failed) = (0, Definitions::default(), None);
+            return Ok(Self { io, number: 1, file, state, good_bytes, fold_bytes, edit_bytes, definitions, failed });
         };
         let mut file = io.storage.append(&file_name(number), contents.good_bytes as u64)?;
         file.sync()?;
@@ -205,6 +207,7 @@ impl Manifest {
             good_bytes,
             fold_bytes,
             edit_bytes,
+            definitions: Definitions::default(),
             failed: None,
         };
         // An older program must not append to what this one may have written.
@@ -221,6 +224,17 @@ impl Manifest {
 
     pub(crate) fn state(&self) -> &State {
         &self.state
+    }
+
+    /// How often definitions were changed since it was opened.
+    pub(crate) fn definitions(&self) -> Definitions {
+        self.definitions
+    }
+
+    /// The last edit rewrote rows.
+    pub(crate) fn note_rewrite(&mut self) {
+        self.definitions.count += 1;
+        self.definitions.rewritten = self.definitions.count;
     }
 
     /// Makes an edit durable.
@@ -248,6 +262,7 @@ impl Manifest {
         self.file.sync().map_err(|error| self.fail(error.final_io()))?;
         self.good_bytes += frame.len() as u64;
         self.edit_bytes += frame.len();
+        self.definitions.count += u64::from(edit.defines());
         self.state = state;
         if self.edit_bytes > MIN_EDIT_BYTES.max(2 * self.fold_bytes) {
             self.fold();

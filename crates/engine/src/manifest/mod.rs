@@ -89,6 +89,20 @@ pub struct LogMark {
     pub durable: Sequence,
 }
 
+/// Where the log in a cluster's bucket goes on after a manifest there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayFrom {
+    /// The epoch of the node that wrote the manifest.
+    pub owner: u64,
+    /// The epoch of the first log object that the manifest does not cover.
+    pub epoch: u64,
+    /// The number of that object in the log of its epoch.
+    pub number: u64,
+    /// The manifest has the definitions in log objects up to this epoch and
+    /// [count](crate::Definitions::count).
+    pub defined: (u64, u64),
+}
+
 /// The complete state of the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
@@ -118,6 +132,9 @@ pub struct State {
     /// What the log is known to hold; `None` in a backup, which has no log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogMark>,
+    /// Where the log in the bucket goes on; only in the bucket of a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_from: Option<ReplayFrom>,
 }
 
 /// One change to the state.
@@ -256,7 +273,39 @@ pub enum Edit {
     },
 }
 
+/// How often definitions were changed since a database was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Definitions {
+    /// All changes of tables, columns, views and reserved numbers.
+    pub count: u64,
+    /// The count after the last change that also rewrote rows, such as a dropped column or a DELETE by
+    /// condition. The log before such a change cannot be replayed onto what follows it.
+    pub rewritten: u64,
+}
+
+impl Edit {
+    /// Whether it changes definitions, and not only where rows are.
+    pub(crate) fn defines(&self) -> bool {
+        match self {
+            Self::Flush { .. } | Self::Compact { .. } | Self::Log { .. } => false,
+            Self::Several { edits } => edits.iter().any(Self::defines),
+            _ => true,
+        }
+    }
+}
+
 impl State {
+    /// Takes over the definitions of another state of the same database: all but rows.
+    pub fn define(&mut self, other: &Self) {
+        self.next_table = other.next_table;
+        self.tables.clone_from(&other.tables);
+        self.numbers.clone_from(&other.numbers);
+        self.stored_queries.clone_from(&other.stored_queries);
+        let tables = &self.tables;
+        self.segments.retain(|_, segment| tables.contains_key(&segment.table));
+        self.deletes.retain(|table, _| tables.contains_key(table));
+    }
+
     /// The state after an edit.
     ///
     /// # Errors

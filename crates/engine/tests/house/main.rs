@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// above it.
 const ORDER: [&[&str]; 15] = [
     &["ids", "error", "settings"],
-    &["io", "memory", "shipping"],
+    &["io", "memory", "shipping", "sharing"],
     &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "array", "column"],
     &["write"],
     &["wal", "memtable", "segment", "manifest", "deletes"],
@@ -22,7 +22,7 @@ const ORDER: [&[&str]; 15] = [
     &["backpressure"],
     &["commit"],
     &["db"],
-    &["checkpoint"],
+    &["checkpoint", "log_copy"],
     &[
         "alter",
         "update",

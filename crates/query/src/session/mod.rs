@@ -231,9 +231,9 @@ impl Session {
         self.store.refresh()?;
         let mut transaction = self.transaction();
         match only {
-            Some(tables) if transaction.is_none() => Ok(self.store.view_of(tables)),
+            Some(tables) if transaction.is_none() => self.store.settled_view(Some(tables)),
             _ => {
-                let base = transaction.base(|| self.store.view());
+                let base = transaction.base(|| self.store.settled_view(None))?;
                 transaction.over(base)
             }
         }

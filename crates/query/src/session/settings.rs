@@ -10,7 +10,7 @@ use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Reset, Set, SetSessionAuthorizationParamKind, Statement as SqlStatement, Value as Literal,
 };
-use fleetdb_engine::Result;
+use fleetdb_engine::{Batch, Durability, Result};
 use fleetdb_functions::errors::unsupported;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
@@ -24,12 +24,23 @@ impl Session {
         if self.store.writer().is_err() {
             settings.set_read_only();
         }
+        settings.default_durability(self.store.settings().durability);
         self.transaction().settings = ScopedSettings::starting_with(settings);
     }
 
     /// The current settings.
     pub fn settings(&self) -> SessionSettings {
         self.transaction().settings.now().clone()
+    }
+
+    /// A batch as durable as the session wants its writes to be.
+    pub fn durable(&self, batch: Batch) -> Batch {
+        batch.with_durability(self.durability())
+    }
+
+    /// How durable the session wants its writes to be.
+    pub fn durability(&self) -> Durability {
+        self.transaction().settings.now().durability().unwrap_or(self.store.settings().durability)
     }
 
     /// The current zone.

@@ -2,7 +2,7 @@ use super::*;
 use crate::settings::{SERIALIZABLE, Warning};
 use crate::transaction::ENCODING;
 use fleetdb_engine::io::{Io, MemoryStorage};
-use fleetdb_engine::{Code, Database, Settings};
+use fleetdb_engine::{Code, Database, Durability, Settings};
 
 fn session() -> Session {
     let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
@@ -70,6 +70,7 @@ fn wrong_values_are_named_and_change_nothing() {
         ("SET statement_timeout = -1", "statement_timeout = '-1'"),
         ("SET default_transaction_read_only = 'perhaps'", "give on or off"),
         ("SET default_transaction_isolation = 'chaos'", "'read committed' or 'repeatable read'"),
+        ("SET durability = 'perhaps'", "unknown durability 'perhaps'"),
         ("SET ROLE bob", "not supported"),
         ("SET SESSION AUTHORIZATION bob", "not supported"),
         ("COMMIT AND CHAIN", "not supported"),
@@ -80,7 +81,27 @@ fn wrong_values_are_named_and_change_nothing() {
     for nothing in ["SET ROLE NONE", "SET SESSION AUTHORIZATION DEFAULT", "SET datestyle TO ISO, MDY", "RESET geqo"] {
         session.sql(nothing).unwrap();
     }
-    assert_eq!(*session.transaction().settings.now(), SessionSettings::default());
+    let mut unchanged = SessionSettings::default();
+    unchanged.default_durability(Durability::Sync);
+    assert_eq!(*session.transaction().settings.now(), unchanged);
+}
+
+#[test]
+fn the_durability_of_writes_is_chosen_by_the_session() {
+    let session = session();
+    assert_eq!(value(&session, "durability"), "sync");
+    let write = |id: i64| session.sql(&format!("INSERT INTO t VALUES ({id}, 1)")).map(|_| ());
+    run(&session, "SET durability = 'shared'");
+    let refused = write(1).unwrap_err();
+    assert_eq!(refused.code(), Code::NotSupported, "{refused}");
+    run(&session, "SET durability = local");
+    assert_eq!(value(&session, "durability"), "sync");
+    write(1).unwrap();
+    run(&session, "BEGIN; SET LOCAL durability = shared; INSERT INTO t VALUES (2, 1)");
+    let refused = session.sql("COMMIT").map(|_| ()).unwrap_err();
+    assert_eq!(refused.code(), Code::NotSupported, "{refused}");
+    run(&session, "RESET durability");
+    write(2).unwrap();
 }
 
 #[test]

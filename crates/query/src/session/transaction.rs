@@ -101,7 +101,10 @@ impl Session {
     /// # Errors
     /// There is no transaction.
     pub fn take_transaction(&self) -> Result<Option<Batch>> {
-        Ok(self.transaction().take(|| self.store.view())?.map(|(batch, _)| batch))
+        // SET LOCAL ends with the transaction.
+        let durability = self.durability();
+        let taken = self.transaction().take(|| self.store.view())?;
+        Ok(taken.map(|(batch, _)| batch.with_durability(durability)))
     }
 
     /// Whether the open transaction depends on rows that it read, which COMMIT compares.
@@ -121,10 +124,11 @@ impl Session {
 
     fn write_transaction(&self) -> Result<Answer> {
         let temporaries = self.transaction().temporaries_before();
+        let durability = self.durability();
         let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
             return Ok(Answer::done("ROLLBACK"));
         };
-        let db = self.store.writer()?;
+        let (db, batch) = (self.store.writer()?, batch.with_durability(durability));
         let written = match guards.is_empty() {
             true => db.commit(batch),
             false => db.transact(|view| self.check_guards(view, &guards).map(|()| batch)),

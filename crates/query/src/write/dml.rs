@@ -155,7 +155,7 @@ impl Session {
     fn write(&self, rows: Batch) -> Result<()> {
         match self.is_in_transaction() {
             true => self.gather(rows),
-            false => self.store.writer()?.commit(rows).map(|_| ()),
+            false => self.store.writer()?.commit(self.durable(rows)).map(|_| ()),
         }
     }
 
@@ -297,7 +297,7 @@ impl Session {
         let mut transaction = self.transaction();
         transaction.check()?;
         if !transaction.is_none() {
-            let base = transaction.base(|| self.store.view());
+            let base = transaction.base(|| self.store.settled_view(None))?;
             let view = transaction.over(base.clone())?;
             self.tables.show(view.clone());
             let change = change(&view)?;
@@ -317,7 +317,7 @@ impl Session {
             let change = change(view)?;
             let returned = self.returned(returning, &change.table, change.rows)?;
             done = WriteOutcome { count: change.count, returned };
-            Ok(change.batch)
+            Ok(self.durable(change.batch))
         })?;
         Ok(done)
     }

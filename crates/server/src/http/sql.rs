@@ -9,6 +9,7 @@ use super::client::{Peer, Requester, Statement};
 use super::identity::{self, Login};
 use super::{HttpError, body};
 use crate::access::Role;
+use crate::owner::OwnerUrl;
 use crate::server::Shared;
 use crate::sessions::{Pooled, Running};
 use crate::work::Weight;
@@ -19,7 +20,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::{Error, Result, Value, array_element_text};
+use fleetdb_engine::{Code, Error, Result, Value, array_element_text};
 use fleetdb_postgres::SessionUser;
 use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
@@ -195,7 +196,14 @@ async fn run(
         Err(error) => Err(error),
     };
     shared.metrics.http.ended(begun, running.is_ok());
-    let running = running.map_err(|error| HttpError::of_statement(&error, &text))?;
+    let running = running.map_err(|error| {
+        let owner = shared.config.owner.as_ref().filter(|_| error.code() == Code::ReadOnlyTransaction);
+        let error = match owner.and_then(OwnerUrl::get) {
+            Some(url) => error.with_hint(format!("This node stands by. Write to {url}.")),
+            None => error,
+        };
+        HttpError::of_statement(&error, &text)
+    })?;
     let Some(schema) = running.schema().cloned() else {
         let mut result = serde_json::json!({ "result": running.tag() });
         if let Some(warning) = running.warning() {

@@ -1,22 +1,27 @@
 //! `/write` (InfluxDB 1) and `/api/v2/write` (InfluxDB 2).
 //!
 //! Invalid lines are left out and reported. The others are written as one batch and acknowledged at
-//! the server's durability level, which the header `X-FleetDB-Durability` names. As in InfluxDB,
-//! lines may have been kept even if the status is not 2xx; the error text says how many.
+//! the durability level that the header `X-FleetDB-Durability` asks for, or else at the server's. The
+//! answer has the same header. As in InfluxDB, lines may have been kept even if the status is not
+//! 2xx; the error text says how many. A node of a cluster that stands by sends clients to the owner.
 
 use super::client::Peer;
 use super::identity::{self, Login};
 use super::{HttpError, body};
 use crate::access::Role;
 use crate::lines::{self, WriteResult};
+use crate::owner::OwnerUrl;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::Precision;
+use fleetdb_engine::{Durability, Error, Precision};
 use serde::Deserialize;
 use std::sync::Arc;
+
+/// The header with the durability level, of requests and answers.
+const DURABILITY: &str = "x-fleetdb-durability";
 
 /// URL parameters other than the login. Any database, bucket and organisation is accepted, since a
 /// server has one database.
@@ -30,35 +35,58 @@ pub(super) async fn v1(
     Query(target): Query<Target>,
     Query(login): Query<Login>,
     Extension(peer): Extension<Peer>,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpError> {
-    write(shared, target, (login, peer), headers, body).await
+    write(shared, target, (login, peer), (uri, headers), body).await
 }
 
 pub(super) async fn v2(
     State(shared): State<Arc<Shared>>,
     Query(target): Query<Target>,
     Extension(peer): Extension<Peer>,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpError> {
-    write(shared, target, (Login::default(), peer), headers, body).await
+    write(shared, target, (Login::default(), peer), (uri, headers), body).await
 }
 
 async fn write(
     shared: Arc<Shared>,
     target: Target,
     (login, peer): (Login, Peer),
-    headers: HeaderMap,
+    (uri, headers): (Uri, HeaderMap),
     body: Body,
 ) -> Result<Response, HttpError> {
+    if let Some(owner) = &shared.config.owner {
+        return to_owner(owner, &uri);
+    }
     identity::require(&shared, &headers, &login, peer, Role::Write).await?;
     let precision = precision(target.precision.as_deref())?;
+    let durability = headers.get(DURABILITY).map(durability).transpose()?;
     let body = body::read(&shared, &headers, body).await?;
-    let written = lines::write(&shared, body, precision).await?;
+    let written = lines::write(&shared, body, precision, durability).await?;
     shared.metrics.lines("http", written.kept, written.dropped);
     Ok(answer(&written))
+}
+
+/// Sends a client to the owner, or asks it to try again.
+fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let location = owner.get().and_then(|url| HeaderValue::try_from(format!("{url}{path}")).ok());
+    match location {
+        // Unlike 301 and 302, it keeps the method and the body.
+        Some(location) => Ok((StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response()),
+        None => Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "no node takes writes at the moment")),
+    }
+}
+
+/// The level that a request asks for.
+fn durability(header: &HeaderValue) -> Result<Durability, HttpError> {
+    let level = header.to_str().map_err(|_| Error::invalid(format!("the header {DURABILITY} is not a text")))?;
+    Ok(level.parse::<Durability>().map_err(|e| e.context(format_args!("header {DURABILITY}")))?)
 }
 
 /// The units of both versions; only InfluxDB 1 has minutes and hours.
@@ -81,9 +109,7 @@ fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
     if let Some(durability) = written.acknowledged.map(|acknowledged| acknowledged.durability) {
         let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
-        response
-            .headers_mut()
-            .extend(value.map(|value| (axum::http::HeaderName::from_static("x-fleetdb-durability"), value)));
+        response.headers_mut().extend(value.map(|value| (axum::http::HeaderName::from_static(DURABILITY), value)));
     }
     response
 }

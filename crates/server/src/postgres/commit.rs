@@ -50,17 +50,18 @@ impl Connection {
         self.commit_all(rows, keyed).await
     }
 
-    /// Writes what was gathered; returns once it has the server's durability.
+    /// Writes what was gathered; returns once it has the session's durability.
     pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
         let (rows, keyed) = self.pending.lock().take();
         match keyed.is_empty() {
-            true => self.commit(rows).await,
+            true => self.commit(self.durable(rows)).await,
             false => self.commit_all(rows, keyed).await.map(|_| ()),
         }
     }
 
     /// Writes rows and keyed writes in one batch; returns the number of rows of the last one.
     async fn commit_all(&self, mut rows: Batch, keyed: Vec<Keyed>) -> PgWireResult<u64> {
+        let durability = self.known_session().map(|session| session.durability());
         let may_be_long = keyed.iter().any(|(write, _)| !write.is_of_rows());
         let change = move |view: &View| {
             let (mut all, mut count) = (Batch::new(), 0);
@@ -70,9 +71,18 @@ impl Connection {
                     Error::retry(format!("table '{table}' has changed since the statement was sent: send it again"))
                 })?;
             }
-            Ok((all.append(std::mem::take(&mut rows)), count))
+            let batch = all.append(std::mem::take(&mut rows));
+            Ok((durability.into_iter().fold(batch, Batch::with_durability), count))
         };
         self.shared.transact(may_be_long, change).await.map_err(|e| postgres_error(&e))
+    }
+
+    /// A batch as durable as the session wants its writes to be.
+    pub(super) fn durable(&self, batch: Batch) -> Batch {
+        match self.known_session() {
+            Some(session) => session.durable(batch),
+            None => batch,
+        }
     }
 
     /// Writes a batch; no thread waits for it.

@@ -83,7 +83,7 @@ impl Connection {
             if session.is_in_transaction() {
                 session.gather(rows).map_err(|e| postgres_error(&e))?;
             } else {
-                self.commit(rows).await?;
+                self.commit(self.durable(rows)).await?;
             }
         }
         *self.copying.lock() = Some(copying);

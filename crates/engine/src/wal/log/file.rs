@@ -69,12 +69,14 @@ impl LogFile {
         }
         file.sync()?;
         io.storage.sync_directory(frame::DIRECTORY)?;
+        progress.set_file(generation, good_bytes);
         Ok(Self::with_file(io, file, good_bytes, progress))
     }
 
     /// Starts with a new file.
     pub(super) fn create(io: &Io, generation: Generation, progress: &Arc<Progress>) -> Result<Self> {
         let file = create_file(io, generation)?;
+        progress.set_file(generation, frame::FILE_HEADER_BYTES as u64);
         Ok(Self::with_file(io, file, frame::FILE_HEADER_BYTES as u64, progress))
     }
 
@@ -148,7 +150,7 @@ impl LogFile {
         self.good_bytes = frame::FILE_HEADER_BYTES as u64;
         self.synced_bytes = self.good_bytes;
         self.zeros_end = self.good_bytes;
-        self.progress.set_generation(generation);
+        self.progress.set_file(generation, self.good_bytes);
         Ok(())
     }
 
@@ -184,7 +186,7 @@ impl LogFile {
         self.file.sync().map_err(Error::final_io)?;
         self.synced_bytes = self.good_bytes;
         self.last_sync_ns = self.io.clock.monotonic_ns();
-        self.progress.set_synced();
+        self.progress.set_synced(self.good_bytes);
         Ok(())
     }
 

@@ -112,7 +112,7 @@ impl Pending {
         done: Completion,
         waiting: Waiting,
     ) -> Next {
-        let wants_sync = durability == Durability::Sync;
+        let wants_sync = durability >= Durability::Sync;
         let gathers = wants_sync && waiting != Waiting::ForOutcome;
         self.waiters.push(Waiter { sequence, durability, done, gathers });
         let count = self.waiters.len();

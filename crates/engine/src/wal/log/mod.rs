@@ -28,12 +28,14 @@ use crate::ids::{Generation, Sequence};
 use crate::io::Io;
 use crate::manifest::LogMark;
 use crate::settings::Durability;
+use crate::sharing::Sharing;
 use file::LogFile;
 pub(crate) use gather::Waiting;
 use gather::{Completion, Next, Pending, Waiter, gather};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use progress::LogEnd;
 use progress::Progress;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Milliseconds until a log stalled by a full disk tries again.
@@ -64,6 +66,8 @@ pub(crate) struct Log {
     writer: Mutex<Writer>,
     /// Changed only by the holder of the writer.
     progress: Arc<Progress>,
+    /// Set if the log is also kept elsewhere.
+    sharing: OnceLock<Arc<Sharing>>,
 }
 
 impl Log {
@@ -95,12 +99,29 @@ impl Log {
             wake: Condvar::new(),
             writer: Mutex::new(Writer { file, unsynced: Vec::new() }),
             progress,
+            sharing: OnceLock::new(),
         })
     }
 
     /// The last batch known to be durable.
     pub(crate) fn durable(&self) -> Sequence {
         self.progress.durable()
+    }
+
+    /// How far the log is durable.
+    pub(crate) fn end(&self) -> LogEnd {
+        self.progress.end()
+    }
+
+    /// From now on, batches of [`Durability::Shared`] wait here once they are durable. Only the first
+    /// call counts.
+    pub(crate) fn share(&self, sharing: Arc<Sharing>) {
+        self.sharing.set(sharing).ok();
+    }
+
+    /// Who keeps the log elsewhere, if someone does.
+    pub(crate) fn sharing(&self) -> Option<&Arc<Sharing>> {
+        self.sharing.get()
     }
 
     /// What is known to be in the log, for the manifest.
@@ -158,6 +179,11 @@ impl Log {
         done: Completion,
         waiting: Waiting,
     ) -> bool {
+        if durability == Durability::Shared
+            && let Some(sharing) = self.sharing.get()
+        {
+            sharing.ask(sequence);
+        }
         let mut pending = self.pending.lock();
         pending.push_frame(sequence, payload, self.durable());
         let next = pending.push_waiter(sequence, durability, done, waiting);
@@ -165,6 +191,15 @@ impl Log {
             self.wake.notify_one();
         }
         next == Next::Lead
+    }
+
+    /// Calls `done` once what a batch that changes nothing has read, up to `sequence`, is as durable as
+    /// the batch asks.
+    pub(crate) fn confirm(&self, sequence: Sequence, durability: Durability, done: Completion) {
+        match self.sharing.get().filter(|_| durability == Durability::Shared) {
+            Some(sharing) => sharing.confirm(sequence, done),
+            None => done(Ok(())),
+        }
     }
 
     /// Does the log thread's work on a committer's thread.
@@ -256,7 +291,7 @@ impl Log {
         let outcome = outcome.and_then(|_| {
             writer.unsynced.reserve(waiters.len());
             for waiter in std::mem::take(&mut waiters) {
-                if waiter.durability == Durability::Sync {
+                if waiter.durability >= Durability::Sync {
                     writer.unsynced.push(waiter);
                 } else {
                     (waiter.done)(Ok(()));
@@ -268,11 +303,17 @@ impl Log {
                     writer.file.reserve()?;
                 }
                 writer.file.sync()?;
+                if let Some(sharing) = self.sharing.get() {
+                    sharing.wake();
+                }
             }
             synced = writer.unsynced.len();
             for waiter in std::mem::take(&mut writer.unsynced) {
                 debug_assert!(waiter.sequence <= self.durable(), "acknowledged before it is durable");
-                (waiter.done)(Ok(()));
+                match self.sharing.get().filter(|_| waiter.durability == Durability::Shared) {
+                    Some(sharing) => sharing.wait(waiter.sequence, waiter.done),
+                    None => (waiter.done)(Ok(())),
+                }
             }
             Ok(())
         });

@@ -5,7 +5,19 @@
 
 use crate::ids::{Generation, Sequence};
 use crate::manifest::LogMark;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a log is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The generation of the newest file.
+    pub generation: Generation,
+    /// The bytes of that file that are durable. They end with a whole frame.
+    pub bytes: u64,
+    /// The last batch that is durable.
+    pub sequence: Sequence,
+}
 
 /// How far the log has come.
 pub(super) struct Progress {
@@ -17,6 +29,7 @@ pub(super) struct Progress {
     generation: AtomicU64,
     bytes_written: AtomicU64,
     syncs: AtomicU64,
+    end: Mutex<LogEnd>,
 }
 
 impl Progress {
@@ -28,6 +41,7 @@ impl Progress {
             generation: AtomicU64::new(generation.0),
             bytes_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
+            end: Mutex::new(LogEnd { generation, bytes: 0, sequence: last }),
         }
     }
 
@@ -69,14 +83,25 @@ impl Progress {
         self.written.store(last.0, Ordering::Release);
     }
 
-    /// The file was synced: everything written is durable.
-    pub(super) fn set_synced(&self) {
+    /// The file was synced: everything written is durable, which is `bytes` of the newest file.
+    pub(super) fn set_synced(&self, bytes: u64) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.durable.store(self.written.load(Ordering::Acquire), Ordering::Release);
+        let written = self.written.load(Ordering::Acquire);
+        self.durable.store(written, Ordering::Release);
+        let mut end = self.end.lock();
+        (end.bytes, end.sequence) = (bytes, Sequence(written));
     }
 
-    /// The file of a generation exists, and so does its directory entry after a crash.
-    pub(super) fn set_generation(&self, generation: Generation) {
+    /// The file of a generation exists with this many durable bytes, and so does its directory entry
+    /// after a crash.
+    pub(super) fn set_file(&self, generation: Generation, bytes: u64) {
         self.generation.store(generation.0, Ordering::Release);
+        let mut end = self.end.lock();
+        (end.generation, end.bytes) = (generation, bytes);
+    }
+
+    /// How far the log is durable.
+    pub(super) fn end(&self) -> LogEnd {
+        *self.end.lock()
     }
 }

@@ -1,0 +1,213 @@
+//! Copies the log to the bucket, in pieces of WAL files, as soon as it is durable on this machine.
+//!
+//! 1. The appender notes how far the log is durable, and then how definitions stand: so they are at least
+//!    as new as those that the batches need.
+//! 2. It appends objects up to there, and then acknowledges the batches.
+//! 3. If a WAL file is gone because its generation is in segments, or if rows were rewritten, the log goes
+//!    on only after a manifest that covers this.
+
+use super::copied::Copied;
+use super::definitions::Redefined;
+use super::log::{self, Header, LogObject, Place};
+use crate::requests::Requests;
+use bytes::Bytes;
+use fleetdb_engine::inspect::State;
+use fleetdb_engine::{Code, Database, Definitions, Error, Generation, LogEnd, Result, Sequence};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The largest piece. Taking over reads such pieces in parallel, and a store takes little longer for one
+/// of them than for a small one. Tests cut frames in the middle.
+const MAX_PIECE_BYTES: u64 = if cfg!(test) { 200 } else { 1 << 20 };
+/// Time after which the appender looks again although nobody woke it.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Copies the log of one epoch.
+pub(super) struct Appender {
+    pub(super) requests: Requests,
+    pub(super) copied: Arc<Copied>,
+    pub(super) db: Weak<Database>,
+    pub(super) epoch: u64,
+    /// What was copied ends here.
+    pub(super) at: (Generation, u64),
+    /// The last batch that is copied.
+    pub(super) sequence: Sequence,
+    /// The definitions that the bucket has.
+    pub(super) defined: State,
+    /// Their count; `None` if they must be sent.
+    pub(super) count: Option<u64>,
+    /// What is being copied.
+    pub(super) target: Option<Target>,
+    /// The object that is being appended. If it is unknown whether it is there, no other may be tried in
+    /// its place.
+    pub(super) pending: Option<Pending>,
+    /// The last error that was told.
+    pub(super) told: Option<Error>,
+}
+
+/// How far the log is to be copied.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    end: LogEnd,
+    definitions: Definitions,
+}
+
+/// An object that is being appended.
+pub(super) struct Pending {
+    place: Place,
+    bytes: Bytes,
+    piece_bytes: u64,
+    /// The definitions once it is there, and their count.
+    defined: Option<(State, u64)>,
+}
+
+/// What a step did.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Something was appended or found to be there; there may be more.
+    Done,
+    /// Everything is copied.
+    Complete,
+    /// The log goes on after the next manifest.
+    NeedsManifest,
+    /// Another node owns the log.
+    Fenced,
+}
+
+impl Appender {
+    /// Copies what there is, and waits for more; `false` at the end.
+    pub(super) fn run(&mut self) -> bool {
+        self.copied.wait_for_work(LOOK_AGAIN);
+        loop {
+            let Some(db) = self.db.upgrade() else { return false };
+            match self.step(db) {
+                Ok(Step::Done) => self.told = None,
+                Ok(Step::Complete | Step::NeedsManifest) => return true,
+                Ok(Step::Fenced) => return false,
+                Err(error) if error.code() == Code::Closed => return false,
+                Err(error) => {
+                    // Each reason once: an outage may last for days.
+                    if self.told.as_ref() != Some(&error) {
+                        tracing::warn!("could not copy the log to {}: {error}", self.requests.url());
+                        self.told = Some(error);
+                    }
+                    std::thread::sleep(LOOK_AGAIN);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// Appends one object, if there is something to append.
+    pub(super) fn step(&mut self, db: Arc<Database>) -> Result<Step> {
+        if self.copied.fenced().is_some() {
+            return Ok(Step::Fenced);
+        }
+        if self.pending.is_none()
+            && let Some(step) = self.prepare(&db)?
+        {
+            return Ok(step);
+        }
+        // The database may be closed meanwhile.
+        drop(db);
+        let Some(Pending { place, bytes, .. }) = &self.pending else { return Ok(Step::Complete) };
+        if !log::append(&self.requests, *place, bytes)? {
+            self.copied.fence(fenced(self.epoch));
+            return Ok(Step::Fenced);
+        }
+        if let Some(Pending { piece_bytes, defined, .. }) = self.pending.take() {
+            self.copied.appended(piece_bytes);
+            self.at.1 += piece_bytes;
+            if let Some((state, count)) = defined {
+                (self.defined, self.count) = (state, Some(count));
+            }
+        }
+        let Some(db) = self.db.upgrade() else { return Err(Error::closed("the database was closed")) };
+        match self.target {
+            Some(Target { end, .. }) if self.at >= (end.generation, end.bytes) => self.reached(&db, end.sequence),
+            _ => db.acknowledge_shared(self.sequence, self.count.unwrap_or(0)),
+        }
+        Ok(Step::Done)
+    }
+
+    /// Prepares the next object. Returns a step if there is none.
+    fn prepare(&mut self, db: &Database) -> Result<Option<Step>> {
+        let covered = self.copied.covered();
+        if covered.generation >= self.at.0 {
+            self.at = (Generation(covered.generation.0 + 1), 0);
+            self.sequence = self.sequence.max(covered.sequence);
+        }
+        let mut target = match self.target {
+            Some(target) => target,
+            None => {
+                // In this order: definitions must be at least as new as the batches.
+                let end = db.log_end();
+                let definitions = db.definitions();
+                if end.sequence <= self.sequence && self.count == Some(definitions.count) {
+                    self.copied.complete(self.sequence);
+                    return Ok(Some(Step::Complete));
+                }
+                Target { end, definitions }
+            }
+        };
+        let mut defined = None;
+        if self.count != Some(target.definitions.count) {
+            let (state, definitions) = db.defined();
+            target.definitions = definitions;
+            defined = Some((state, definitions.count));
+        }
+        self.target = Some(target);
+        let rewritten = target.definitions.rewritten;
+        let piece = match covered.definitions {
+            Some(at) if at >= rewritten => self.piece(db, target.end)?,
+            _ => None,
+        };
+        let Some(piece) = piece else {
+            self.copied.need_manifest();
+            return Ok(Some(Step::NeedsManifest));
+        };
+        if piece.is_empty() && defined.is_none() {
+            self.reached(db, target.end.sequence);
+            return Ok(Some(Step::Done));
+        }
+        let database_id = self.defined.database_id.clone();
+        let file = (!piece.is_empty()).then_some(self.at);
+        let place = self.copied.begin(file.map(|(generation, _)| generation));
+        let redefined = defined.as_ref().map(|(state, count)| Redefined::between(&self.defined, state, *count));
+        let piece_bytes = piece.len() as u64;
+        let header = Header { database_id, place, file, redefined, closed_by: None };
+        let bytes = LogObject { header, piece }.encode()?;
+        self.pending = Some(Pending { place, bytes, piece_bytes, defined });
+        Ok(None)
+    }
+
+    /// Everything up to the target is in the bucket.
+    fn reached(&mut self, db: &Database, sequence: Sequence) {
+        self.sequence = self.sequence.max(sequence);
+        self.target = None;
+        db.acknowledge_shared(self.sequence, self.count.unwrap_or(0));
+    }
+
+    /// The next bytes of the log, empty at the end; `None` if they are only in segments.
+    fn piece(&mut self, db: &Database, end: LogEnd) -> Result<Option<Bytes>> {
+        while self.at.0 <= end.generation {
+            let is_last = self.at.0 == end.generation;
+            let left = if is_last { end.bytes.saturating_sub(self.at.1) } else { MAX_PIECE_BYTES };
+            if left == 0 {
+                break;
+            }
+            let Some(bytes) = db.read_log(self.at.0, self.at.1, left.min(MAX_PIECE_BYTES))? else { return Ok(None) };
+            if !bytes.is_empty() || is_last {
+                return Ok(Some(bytes));
+            }
+            self.at = (Generation(self.at.0.0 + 1), 0);
+        }
+        Ok(Some(Bytes::new()))
+    }
+}
+
+/// What clients of a node are told that no longer owns the database.
+pub(super) fn fenced(epoch: u64) -> Error {
+    Error::closed(format!("another node has taken over after epoch {epoch}: this one accepts no more writes"))
+        .with_hint("Connect to the new owner. Whether a write that waited is there must be looked up.")
+}

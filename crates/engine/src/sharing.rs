@@ -1,0 +1,160 @@
+//! Who waits until what they wrote is in the log that a cluster keeps elsewhere.
+//!
+//! Owns the waiters and how far that log has come. Does not own the log: the cluster's crate copies it
+//! ([`crate::log_copy`]), and says how far it is.
+
+use crate::error::{Code, Error, Result};
+use crate::ids::Sequence;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Maximum time that a change of definitions or a read waits.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+
+type Completion = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// Who copies the log of a database elsewhere.
+pub trait LogCopy: Send + Sync {
+    /// More of the log is durable. This must not wait.
+    fn wake(&self);
+    /// Returns an error if another machine may have gone on with the copy, so that answers from here
+    /// might be old. This must not wait.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn check_newest(&self) -> Result<()>;
+}
+
+/// What is shared, and who waits for it.
+pub(crate) struct Sharing {
+    state: Mutex<State>,
+    changed: Condvar,
+    copy: Arc<dyn LogCopy>,
+    /// The last batch that asked to be shared.
+    asked: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order of their batches.
+    waiting: VecDeque<(Sequence, Completion)>,
+    /// The last batch that is shared.
+    sequence: Sequence,
+    /// The changes of definitions that are shared.
+    definitions: u64,
+    failed: Option<Error>,
+}
+
+impl Sharing {
+    /// Everything up to `sequence` is shared.
+    pub(crate) fn new(sequence: Sequence, copy: Arc<dyn LogCopy>) -> Self {
+        let state = State { sequence, ..State::default() };
+        Self { state: Mutex::new(state), changed: Condvar::new(), copy, asked: AtomicU64::new(0) }
+    }
+
+    /// There is more to share.
+    pub(crate) fn wake(&self) {
+        self.copy.wake();
+    }
+
+    /// A batch asks to be shared. Readers do not see it yet.
+    pub(crate) fn ask(&self, sequence: Sequence) {
+        self.asked.fetch_max(sequence.0, Ordering::Release);
+    }
+
+    /// Calls `done` once a batch is shared, or will never be.
+    pub(crate) fn wait(&self, sequence: Sequence, done: Completion) {
+        let mut state = self.state.lock();
+        let outcome = match &state.failed {
+            Some(error) => Err(error.clone()),
+            None if sequence <= state.sequence => Ok(()),
+            None => {
+                // Nearly always the last one.
+                let place = state.waiting.partition_point(|(waits_for, _)| *waits_for <= sequence);
+                state.waiting.insert(place, (sequence, done));
+                return;
+            }
+        };
+        drop(state);
+        done(outcome);
+    }
+
+    /// As [`wait`](Self::wait), for a batch that changes nothing, but has read what is there up to
+    /// `sequence`.
+    pub(crate) fn confirm(&self, sequence: Sequence, done: Completion) {
+        match self.copy.check_newest() {
+            Ok(()) => self.wait(self.asked_until(sequence), done),
+            Err(error) => done(Err(error)),
+        }
+    }
+
+    /// The last batch up to this one that asked to be shared.
+    fn asked_until(&self, sequence: Sequence) -> Sequence {
+        Sequence(self.asked.load(Ordering::Acquire).min(sequence.0))
+    }
+
+    /// Everything up to here is shared.
+    pub(crate) fn advance(&self, sequence: Sequence, definitions: u64) {
+        let mut state = self.state.lock();
+        if state.failed.is_some() {
+            return;
+        }
+        state.sequence = state.sequence.max(sequence);
+        state.definitions = state.definitions.max(definitions);
+        let shared = state.waiting.partition_point(|(waits_for, _)| *waits_for <= state.sequence);
+        let done: Vec<_> = state.waiting.drain(..shared).collect();
+        drop(state);
+        self.changed.notify_all();
+        for (_, done) in done {
+            done(Ok(()));
+        }
+    }
+
+    /// Nothing more will be shared.
+    pub(crate) fn fail(&self, error: &Error) {
+        let mut state = self.state.lock();
+        state.failed.get_or_insert_with(|| error.clone());
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        self.changed.notify_all();
+        for (_, done) in waiting {
+            done(Err(error.clone()));
+        }
+    }
+
+    /// Waits until this many changes of definitions are shared.
+    pub(crate) fn wait_for_definitions(&self, count: u64) -> Result<()> {
+        let what = "the change is made on this machine, and is lost with it until the bucket answers";
+        self.wait_until(|state| state.definitions >= count, what)?;
+        // It may have found that there was nothing to change.
+        self.copy.check_newest()
+    }
+
+    /// Waits until what a reader saw, up to this batch, is as durable as its writers asked.
+    pub(crate) fn wait_to_show(&self, seen: Sequence) -> Result<()> {
+        let asked = self.asked_until(seen);
+        self.copy.check_newest()?;
+        let what = "rows that were read may be lost with this machine until the bucket answers";
+        self.wait_until(|state| state.sequence >= asked, what)
+    }
+
+    fn wait_until(&self, is_shared: impl Fn(&State) -> bool, what: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !is_shared(state) && state.failed.is_none(), MAX_WAIT);
+        match &state.failed {
+            _ if is_shared(&state) => Ok(()),
+            Some(error) => Err(error.clone()),
+            None => Err(Error::new(
+                Code::Busy,
+                format!("the log in the bucket did not get further within {} s: {what}", MAX_WAIT.as_secs()),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sharing_tests.rs"]
+mod tests;

@@ -1,0 +1,93 @@
+#![allow(clippy::disallowed_methods, reason = "threads of a test")]
+
+use super::*;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+
+/// A copy whose newest part is elsewhere if it is `old`.
+#[derive(Default)]
+struct Copy {
+    is_old: AtomicBool,
+}
+
+impl LogCopy for Copy {
+    fn wake(&self) {}
+
+    fn check_newest(&self) -> Result<()> {
+        if self.is_old.load(Ordering::Relaxed) { Err(Error::retry("old")) } else { Ok(()) }
+    }
+}
+
+fn sharing() -> Arc<Sharing> {
+    Arc::new(Sharing::new(Sequence(5), Arc::new(Copy::default())))
+}
+
+fn waiter(sharing: &Sharing, sequence: u64) -> Receiver<Result<()>> {
+    let (send, receive) = channel();
+    sharing.wait(Sequence(sequence), Box::new(move |outcome| send.send(outcome).unwrap()));
+    receive
+}
+
+#[test]
+fn a_batch_is_done_once_it_is_shared() {
+    let sharing = sharing();
+    waiter(&sharing, 5).try_recv().unwrap().unwrap();
+    let (seven, eight) = (waiter(&sharing, 7), waiter(&sharing, 8));
+    sharing.advance(Sequence(6), 0);
+    seven.try_recv().unwrap_err();
+    sharing.advance(Sequence(7), 0);
+    seven.try_recv().unwrap().unwrap();
+    eight.try_recv().unwrap_err();
+}
+
+#[test]
+fn after_a_failure_nothing_is_done_any_more() {
+    let sharing = sharing();
+    let waiting = waiter(&sharing, 7);
+    sharing.fail(&Error::closed("fenced"));
+    assert_eq!(waiting.try_recv().unwrap().unwrap_err().code(), Code::Closed);
+    sharing.advance(Sequence(9), 9);
+    assert_eq!(waiter(&sharing, 8).try_recv().unwrap().unwrap_err().code(), Code::Closed);
+    assert_eq!(sharing.wait_for_definitions(1).unwrap_err().code(), Code::Closed);
+}
+
+#[test]
+fn definitions_are_waited_for() {
+    let sharing = sharing();
+    sharing.wait_for_definitions(0).unwrap();
+    let other = Arc::clone(&sharing);
+    let waiting = std::thread::spawn(move || other.wait_for_definitions(2));
+    sharing.advance(Sequence(5), 1);
+    sharing.advance(Sequence(5), 2);
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_reader_waits_for_what_it_saw() {
+    let copy = Arc::new(Copy::default());
+    let sharing = Arc::new(Sharing::new(Sequence(5), Arc::clone(&copy) as Arc<dyn LogCopy>));
+    sharing.ask(Sequence(7));
+    sharing.wait_to_show(Sequence(5)).unwrap();
+    let other = Arc::clone(&sharing);
+    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(9)));
+    sharing.advance(Sequence(6), 0);
+    assert!(!waiting.is_finished());
+    sharing.advance(Sequence(7), 0);
+    waiting.join().unwrap().unwrap();
+    copy.is_old.store(true, Ordering::Relaxed);
+    sharing.wait_to_show(Sequence(9)).unwrap_err();
+}
+
+#[test]
+fn who_has_only_read_waits_for_what_it_read() {
+    let sharing = sharing();
+    sharing.ask(Sequence(7));
+    let (send, receive) = channel();
+    sharing.confirm(Sequence(9), Box::new(move |outcome| send.send(outcome).unwrap()));
+    let six = waiter(&sharing, 6);
+    sharing.advance(Sequence(6), 0);
+    six.try_recv().unwrap().unwrap();
+    receive.try_recv().unwrap_err();
+    sharing.advance(Sequence(7), 0);
+    receive.try_recv().unwrap().unwrap();
+}
