@@ -4,6 +4,8 @@
 
 #[path = "cluster/failover.rs"]
 mod failover;
+#[path = "cluster/proxy.rs"]
+mod proxy;
 
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};

@@ -4,6 +4,7 @@
 //!
 //! `FLEETDB_ROUNDS` sets the number of faults, and `FLEETDB_SEED` their order.
 
+use super::proxy::{Proxy, Way};
 use super::{BUCKET, KEY, LIMIT, SECRET, Store, fleetdb, free_port, request, request_with, said, try_request};
 use rand::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -16,7 +17,9 @@ use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls, Row};
 
 const CLIENTS: i64 = 3;
-const ROUNDS: u64 = 6;
+/// Kinds of faults.
+const KINDS: u64 = 11;
+const ROUNDS: u64 = KINDS;
 const TAKEOVER_AFTER_MS: &str = "800";
 
 /// A node of the cluster, whose process may be dead.
@@ -26,19 +29,23 @@ struct Node {
     postgres: u16,
     log: std::path::PathBuf,
     process: Option<Child>,
+    /// Its way to the store.
+    proxy: Proxy,
 }
 
 impl Node {
-    fn new(folder: &Path, name: &str) -> Self {
+    fn new(folder: &Path, name: &str, store: u16) -> Self {
         let data = folder.join(name).to_str().unwrap().to_owned();
-        Self { data, http: free_port(), postgres: free_port(), log: folder.join(format!("{name}.log")), process: None }
+        let log = folder.join(format!("{name}.log"));
+        Self { data, http: free_port(), postgres: free_port(), log, process: None, proxy: Proxy::start(store) }
     }
 
-    fn start(&mut self, url: &str, endpoint: &str) {
+    fn start(&mut self, url: &str) {
         let (http, postgres) = (format!("127.0.0.1:{}", self.http), format!("127.0.0.1:{}", self.postgres));
         let mut command = fleetdb(&["serve", "--cluster", url, "--data", &self.data, "--http", &http]);
         command.args(["--postgres", &postgres, "--durability", "shared", "--stop-timeout-ms", "1000"]);
         command.args(["--takeover-after-ms", TAKEOVER_AFTER_MS, "--ship-interval-ms", "300"]);
+        let endpoint = format!("http://127.0.0.1:{}", self.proxy.port);
         command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
         self.process = Some(command.stderr(log).spawn().unwrap());
@@ -197,9 +204,9 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
     let port = free_port();
     let Some(store) = Store::start_at(port, "versitygw", stored.path()) else { return };
     let mut store = Some(store);
-    let (url, endpoint) = (format!("s3://{BUCKET}/cluster"), format!("http://127.0.0.1:{port}"));
-    let mut nodes = ["a", "b"].map(|name| Node::new(folder.path(), name));
-    nodes.iter_mut().for_each(|node| node.start(&url, &endpoint));
+    let url = format!("s3://{BUCKET}/cluster");
+    let mut nodes = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+    nodes.iter_mut().for_each(|node| node.start(&url));
     let ports = nodes.each_ref().map(|node| node.postgres.to_string());
     // As drivers are told of several nodes.
     ask(&config(&ports.join(","), "127.0.0.1,127.0.0.1"), "CREATE TABLE t (id BIGINT PRIMARY KEY)", &nodes[0]);
@@ -222,13 +229,13 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
         let named = owner(stored.path());
         let owner = nodes.iter().position(|node| Some(node.postgres) == named).unwrap();
         // The first faults are of each kind once.
-        let fault = if round < 6 { round } else { random.random_range(0..6) };
+        let fault = if round < KINDS { round } else { random.random_range(0..KINDS) };
         let begun = Instant::now();
         let what = match fault {
             0 => {
                 nodes[owner].end("-KILL");
                 wait_for_appends(&history, &nodes, 1);
-                nodes[owner].start(&url, &endpoint);
+                nodes[owner].start(&url);
                 "the owner is killed, and comes back after the other one has taken over"
             }
             1 => {
@@ -239,12 +246,12 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
             }
             2 => {
                 nodes[owner].end("-KILL");
-                nodes[owner].start(&url, &endpoint);
+                nodes[owner].start(&url);
                 "the owner is killed, and starts again at once"
             }
             3 => {
                 nodes[owner].end("-TERM");
-                nodes[owner].start(&url, &endpoint);
+                nodes[owner].start(&url);
                 "the owner is stopped, and starts again"
             }
             4 => {
@@ -253,11 +260,29 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
                 store = Store::start_at(port, "versitygw", stored.path());
                 "the store is killed, and starts again"
             }
+            5..8 => {
+                let way = [Way::Cut, Way::NoAnswers, Way::Conflict][fault as usize - 5];
+                nodes[owner].proxy.set(way);
+                wait_for_appends(&history, &nodes, 1);
+                nodes[owner].proxy.set(Way::Open);
+                [
+                    "the owner is cut off from the store until the other one has taken over",
+                    "the owner gets no answers from the store until the other one has taken over",
+                    "the store refuses what the owner writes until the other one has taken over",
+                ][fault as usize - 5]
+            }
+            8 | 9 => {
+                let way = if fault == 8 { Way::Busy } else { Way::Cut };
+                nodes.iter().for_each(|node| node.proxy.set(way));
+                std::thread::sleep(Duration::from_millis(random.random_range(0..2_000)));
+                nodes.iter().for_each(|node| node.proxy.set(Way::Open));
+                if fault == 8 { "the store is busy for all" } else { "all are cut off from the store" }
+            }
             _ => {
                 nodes.iter_mut().for_each(|node| node.end("-KILL"));
                 // The disk of the owner is lost.
                 std::fs::remove_dir_all(&nodes[owner].data).unwrap();
-                nodes.iter_mut().for_each(|node| node.start(&url, &endpoint));
+                nodes.iter_mut().for_each(|node| node.start(&url));
                 "both are killed, and the owner loses its disk"
             }
         };
@@ -272,8 +297,8 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
     // A new node has only what is in the bucket.
     nodes.iter_mut().for_each(|node| node.end("-KILL"));
     let _store = Store::start_at(port, "versitygw", stored.path()).unwrap();
-    let mut last = Node::new(folder.path(), "c");
-    last.start(&url, &endpoint);
+    let mut last = Node::new(folder.path(), "c", port);
+    last.start(&url);
     let rows = ask(&config(&last.postgres.to_string(), "127.0.0.1"), "SELECT id FROM t", &last);
     let rows: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let there: BTreeSet<i64> = rows.iter().copied().collect();
@@ -288,12 +313,13 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
 #[test]
 fn a_node_that_stands_by_sends_writers_to_the_owner() {
     let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let Some(store) = Store::start("versitygw", stored.path()) else { return };
+    let port = free_port();
+    let Some(_store) = Store::start_at(port, "versitygw", stored.path()) else { return };
     let url = format!("s3://{BUCKET}/cluster");
-    let [mut owner, mut standby] = ["a", "b"].map(|name| Node::new(folder.path(), name));
-    owner.start(&url, &store.endpoint);
+    let [mut owner, mut standby] = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+    owner.start(&url);
     ask(&config(&owner.postgres.to_string(), "127.0.0.1"), "CREATE TABLE t (id BIGINT PRIMARY KEY)", &owner);
-    standby.start(&url, &store.endpoint);
+    standby.start(&url);
     let [at_owner, at_standby] = [owner.http, standby.http].map(|port| format!("127.0.0.1:{port}"));
     let begun = Instant::now();
     while std::net::TcpStream::connect(&at_standby).is_err() {

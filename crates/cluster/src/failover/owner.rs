@@ -89,9 +89,13 @@ fn change(requests: &Requests, before: Option<&Named>, owner: Owner) -> Result<C
     let written = requests.wait(move |bucket| async move { put(&bucket, bytes, version).await })?;
     match written {
         Outcome::Written(version) => Ok(Changed::Done(Named { owner, version })),
-        // An earlier try, whose answer was lost, may have been done.
         Outcome::Refused => match read(requests)? {
+            // An earlier try, whose answer was lost, may have been done.
             Some(named) if named.owner == owner => Ok(Changed::Done(named)),
+            // A store may refuse a request because an earlier one is under way.
+            now if now.as_ref().map(|named| &named.owner) == before.map(|before| &before.owner) => {
+                Err(Error::retry(format!("{}/{OWNER} is unchanged, but cannot be changed", requests.url())))
+            }
             _ => Ok(Changed::Other),
         },
     }
