@@ -9,6 +9,7 @@ use fleetdb_engine::{Code, Database, Error, ErrorKind, Result};
 use fleetdb_server::{Config, OwnerUrl, Server, StopSignal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +25,10 @@ const SHIP_INTERVAL: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 20;
 /// How often such a node copies new segments.
 const FOLLOW_INTERVAL: Duration = Duration::from_secs(2);
-/// Time before a failed try is repeated.
-const RETRY: Duration = Duration::from_millis(500);
+/// Time that reads have to finish on a node that takes over.
+const STANDBY_STOP_LIMIT: Duration = Duration::from_millis(500);
+/// Time before the bucket is tried again when the node starts.
+const LONG_RETRY: Duration = Duration::from_secs(5);
 
 /// Options of a node of a cluster, also in the configuration file.
 #[derive(clap::Args, Default, Deserialize)]
@@ -38,7 +41,8 @@ pub struct ClusterOptions {
     /// all nodes, at least 500 [default: 5000]
     #[arg(long, env = "FLEETDB_TAKEOVER_AFTER_MS")]
     takeover_after_ms: Option<u64>,
-    /// Host name or address under which clients reach this node [default: that of each listener]
+    /// Host name or address under which clients reach this node [default: that of each listener, unless it
+    /// is 0.0.0.0 or of this machine only]
     #[arg(long, env = "FLEETDB_ADVERTISE", value_name = "HOST")]
     advertise: Option<String>,
 }
@@ -87,16 +91,20 @@ impl ClusterOptions {
     fn addresses(&self, config: &Config) -> BTreeMap<String, String> {
         let known = config.listeners().filter_map(|(name, address)| match &self.advertise {
             Some(host) => Some((name.to_owned(), format!("{host}:{}", address.port()))),
-            // All addresses of this machine are no address elsewhere.
-            None => (!address.ip().is_unspecified()).then(|| (name.to_owned(), address.to_string())),
+            // Elsewhere, these are other machines.
+            None => (!address.ip().is_unspecified() && !address.ip().is_loopback())
+                .then(|| (name.to_owned(), address.to_string())),
         });
         known.collect()
     }
 
-    /// Shows the URL.
-    pub fn show(&self) {
+    /// Shows the URL, and where clients find this node.
+    pub fn show(&self, config: &Config) {
         if let Some(url) = &self.cluster {
             print_line!("{:<10} {url}", "cluster");
+            for (name, address) in self.addresses(config) {
+                print_line!("{:<10} {name} at {address}", "advertise");
+            }
         }
     }
 
@@ -111,24 +119,49 @@ impl ClusterOptions {
             addresses: self.addresses(config),
         };
         let looks = options.takeover_after / LOOKS;
-        let mut node = Node::open(&bucket, Io::files(&config.data), options)?;
-        loop {
-            let Some((claim, standing_by)) = stand_by(node, config, &bucket, looks, &mut stop)? else { return Ok(()) };
-            node = standing_by;
-            match serve(&mut node, claim, config, &mut stop) {
-                Ok(Ended::Stopped) => return Ok(()),
-                Ok(Ended::Fenced(error)) => tracing::warn!("{error}"),
-                // The claim is made again, by this node or by another one.
-                Err(error) if error.kind() == ErrorKind::Retry || error.code() == Code::Conflict => {
-                    tracing::warn!("could not take over, and tries again: {error}");
-                    if stop.wait_or(tokio::time::sleep(RETRY)).is_none() {
+        check(config)?;
+        let open = || Node::open(&bucket, Io::files(&config.data), options.clone());
+        let mut node = loop {
+            match open() {
+                Ok(node) => break node,
+                Err(error) if error.code() == Code::Busy => {
+                    tracing::warn!("could not reach the bucket, and tries again: {error}");
+                    if stop.wait_or(tokio::time::sleep(LONG_RETRY)).is_none() {
                         return Ok(());
                     }
                 }
                 Err(error) => return Err(error),
             }
+        };
+        loop {
+            let Some((claim, standing_by)) = stand_by(node, config, &bucket, looks, &mut stop)? else { return Ok(()) };
+            node = standing_by;
+            let give_up = claim.give_up();
+            match serve(&mut node, claim, config, &mut stop) {
+                Ok(Ended::Stopped) => return Ok(()),
+                Ok(Ended::Fenced(error)) => tracing::warn!("{error}"),
+                Err(error) => {
+                    // Another node may be able to.
+                    give_up.now();
+                    if error.kind() != ErrorKind::Retry && error.code() != Code::Conflict {
+                        return Err(error);
+                    }
+                    tracing::warn!("could not take over, and leaves it to others for a while: {error}");
+                    node.decline();
+                }
+            }
         }
     }
+}
+
+/// Finds what would keep the server from starting, before the node claims anything.
+fn check(config: &Config) -> Result<()> {
+    config.check()?;
+    for (name, address) in config.listeners().filter(|(name, _)| *name != "line_udp") {
+        TcpListener::bind(address)
+            .map_err(|e| Error::io(format_args!("could not listen on {address} (option {name})"), &e))?;
+    }
+    Ok(())
 }
 
 /// Why a node no longer serves.
@@ -168,10 +201,21 @@ fn stand_by(
         None => None,
         Some(Ok(outcome)) => Some(outcome),
         Some(Err(_)) => {
-            let server = standby_server(config, bucket, owner)?;
-            let outcome = stop.wait_or(claimed);
-            server.map_or(Ok(()), Server::stop)?;
-            outcome
+            let mut server = None;
+            loop {
+                if server.is_none() {
+                    server = standby_server(config, bucket, owner.clone())?;
+                }
+                // There may be a manifest by then.
+                let wait = if server.is_some() { Duration::MAX } else { FOLLOW_INTERVAL };
+                match stop.wait_or(async { tokio::time::timeout(wait, &mut claimed).await }) {
+                    Some(Err(_)) => {}
+                    ended => {
+                        server.map_or(Ok(()), Server::stop)?;
+                        break ended.and_then(std::result::Result::ok);
+                    }
+                }
+            }
         }
     };
     is_stopped.store(true, Ordering::Relaxed);
@@ -185,15 +229,19 @@ fn stand_by(
 
 /// A server that only reads, if there is something to read.
 fn standby_server(config: &Config, bucket: &Bucket, owner: OwnerUrl) -> Result<Option<Server>> {
-    let config = Config { read_only: true, owner: Some(owner), ..config.clone() };
-    match ShippedDatabase::open(Node::bucket(bucket), &Moment::Newest) {
-        Ok(shipped) => {
-            let server = Server::start_on(config, shipped.io())?;
-            tracing::info!("stands by, and answers reads from the newest manifest");
-            Ok(Some(server))
-        }
+    let stop_timeout = config.stop_timeout.min(STANDBY_STOP_LIMIT);
+    let config = Config { read_only: true, owner: Some(owner), stop_timeout, ..config.clone() };
+    match ShippedDatabase::open(Node::readers_bucket(bucket), &Moment::Newest) {
+        Ok(shipped) => match Server::start_on(config, shipped.io()) {
+            Ok(server) => {
+                tracing::info!("stands by, and answers reads from the newest manifest");
+                Ok(Some(server))
+            }
+            Err(error) if error.kind() == ErrorKind::Retry => Ok(None),
+            Err(error) => Err(error),
+        },
         Err(error) => {
-            tracing::info!("stands by, and answers nothing yet: {error}");
+            tracing::debug!("stands by, and answers nothing yet: {error}");
             Ok(None)
         }
     }

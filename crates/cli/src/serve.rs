@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<()> {
         }
         print_line!("{:<10} {}", "data", config.data.display());
         #[cfg(feature = "cluster")]
-        buckets.show()?;
+        buckets.show(&config)?;
         print_line!("the configuration is valid");
         return Ok(());
     }

@@ -35,7 +35,7 @@ pub struct BucketOptions {
     /// [default: none]
     #[arg(long, env = "FLEETDB_OUTBOX", value_name = "URL")]
     outbox: Option<String>,
-    /// Time between two shipments in milliseconds, at least 100 [default: 60000]
+    /// Time between two shipments in milliseconds, at least 100 [default: 60000; with cluster 10000]
     #[arg(long, env = "FLEETDB_SHIP_INTERVAL_MS")]
     ship_interval_ms: Option<u64>,
     /// Maximum bandwidth of shipping in bytes per second: 10MB, or bytes [default: no limit]
@@ -184,8 +184,8 @@ impl BucketOptions {
     }
 
     /// Shows the URLs.
-    pub fn show(&self) -> Result<()> {
-        self.cluster.show();
+    pub fn show(&self, config: &Config) -> Result<()> {
+        self.cluster.show(config);
         if let Some(target) = self.target()? {
             print_line!("{:<10} {}", if target.is_outbox { "outbox" } else { "ship" }, target.bucket.url());
         }

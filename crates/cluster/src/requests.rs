@@ -6,6 +6,7 @@ use futures::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -59,6 +60,22 @@ impl Requests {
     /// Where the bucket is.
     pub(crate) fn url(&self) -> &str {
         self.bucket.url()
+    }
+
+    /// As [`wait`](Self::wait), but not longer than this.
+    pub(crate) fn wait_within<T, F>(&self, limit: Duration, request: impl FnOnce(Bucket) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let url = self.url().to_owned();
+        self.wait(|bucket| {
+            let request = request(bucket);
+            async move {
+                let no_answer = |_| Err(Error::retry(format!("{url} did not answer within {} ms", limit.as_millis())));
+                tokio::time::timeout(limit, request).await.unwrap_or_else(no_answer)
+            }
+        })
     }
 
     /// Makes a request and waits for its answer, or until [`Stop::stop`].

@@ -86,7 +86,12 @@ impl Database {
         }
         let changes_retention = changes.iter().any(|change| matches!(change, Alteration::SetRetention(_)));
         let edit = match planned.edits.len() {
-            0 => return Ok(before),
+            0 => {
+                drop(commit);
+                // It may be there, but not shared yet.
+                self.shared.wait_until_defined()?;
+                return Ok(before);
+            }
             1 => planned.edits.remove(0),
             _ => Edit::Several { edits: planned.edits },
         };
@@ -167,6 +172,7 @@ impl Database {
         self.shared.change_schema(&mut manifest, edit)?;
         if changes_rows {
             manifest.note_rewrite();
+            self.shared.ask_definitions(&manifest);
         }
         let changed = Arc::new(manifest.state().tables[&schema.id].clone());
         self.shared.catalog.write().change(&changed);

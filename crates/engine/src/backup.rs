@@ -118,28 +118,19 @@ fn has_batches(storage: &dyn Storage) -> Result<bool> {
 /// # Errors
 /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the directory holds something else or another
 /// database; or the error of reading or writing a file.
-pub fn rebuild(
-    from: &Io,
-    state: &State,
-    log: &BTreeMap<Generation, Vec<u8>>,
-    to: &Io,
-    progress: impl FnMut(u64, u64),
-) -> Result<BackupReport> {
+pub fn rebuild(from: &Io, state: &State, log: &BTreeMap<Generation, Vec<u8>>, to: &Io) -> Result<BackupReport> {
     let storage = to.storage.as_ref();
     create_directories(storage)?;
     let _lock = storage.lock()?;
     let before = manifest_file::read(storage)?;
-    match &before {
-        Some((_, contents)) if contents.state.database_id != state.database_id => {
-            return Err(Error::invalid(format!(
-                "{} contains another database: choose an empty directory",
-                storage.describe()
-            )));
-        }
-        _ => {}
+    if before.as_ref().is_some_and(|(_, contents)| contents.state.database_id != state.database_id) {
+        return Err(Error::invalid(format!(
+            "{} contains another database: choose an empty directory",
+            storage.describe()
+        )));
     }
     let state = &State { log: None, replay_from: None, ..state.clone() };
-    let report = copy_segments(from.storage.as_ref(), state, storage, before.as_ref(), false, progress)?;
+    let report = copy_segments(from.storage.as_ref(), state, storage, before.as_ref(), false, |_, _| ())?;
     for generation in frame::generations(storage)? {
         storage.remove(&frame::file_name(generation))?;
     }

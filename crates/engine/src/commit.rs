@@ -189,11 +189,8 @@ impl Shared {
 
     fn durability_of(&self, batch: &Batch) -> Result<Durability> {
         let durability = batch.durability.unwrap_or(self.settings.durability);
-        if durability == Durability::Shared && self.log.sharing().is_none() {
-            return Err(Error::new(
-                Code::NotSupported,
-                "durability 'shared' needs a cluster, and this database is not in one: use sync, interval or os",
-            ));
+        if durability == Durability::Shared {
+            self.log.check_shared()?;
         }
         Ok(durability)
     }

@@ -68,7 +68,7 @@ impl Database {
         go_on: impl Fn() -> Result<()>,
     ) -> Result<u64> {
         let shared = &self.shared;
-        let _one = shared.compaction.lock();
+        let one = shared.compaction.lock();
         let mut commit = shared.open_commit()?;
         shared.flush_within(&mut commit)?;
         let view = shared.view();
@@ -103,7 +103,7 @@ impl Database {
             removed.push(listed.entry.id);
         }
         shared.exchange_deleted(&schema, removed, added)?;
-        drop(commit);
+        drop((commit, one));
         shared.wait_until_defined()?;
         Ok(count)
     }
@@ -144,7 +144,10 @@ impl Shared {
         }
         match self.exchange_listed(schema, removed, Vec::new(), added) {
             Ok(names) => {
-                self.manifest.lock().note_rewrite();
+                let mut manifest = self.manifest.lock();
+                manifest.note_rewrite();
+                self.ask_definitions(&manifest);
+                drop(manifest);
                 // The rows are deleted. The next open removes any files left behind.
                 self.remove_files(names.into_iter()).ok();
                 Ok(())

@@ -72,6 +72,17 @@ pub fn wal_file(generation: Generation) -> String {
     frame::file_name(generation)
 }
 
+/// Where the manifest file ends: its number and its length.
+///
+/// # Errors
+/// As [`read_manifest`].
+pub fn manifest_end(io: &Io) -> Result<(u64, u64)> {
+    match manifest::file::read(io.storage.as_ref())? {
+        Some((number, contents)) => Ok((number, contents.good_bytes as u64)),
+        None => Err(Error::invalid(format!("{} is not a FleetDB database", io.storage.describe()))),
+    }
+}
+
 /// Reads a segment's footer. `name` is relative to the database directory, as in the manifest.
 ///
 /// # Errors

@@ -44,7 +44,8 @@ impl Database {
     /// receive.recv().unwrap().unwrap();
     /// ```
     pub fn share_log(&self, sequence: Sequence, copy: Arc<dyn LogCopy>) {
-        self.shared.log.share(Arc::new(Sharing::new(sequence, copy)));
+        let last = Sequence(self.last_sequence());
+        self.shared.log.share(Arc::new(Sharing::new(sequence, last, copy)));
     }
 
     /// A view to answer a client from: of all tables, or of some. If [`Settings::durability`] is
@@ -101,11 +102,60 @@ impl Database {
         (state, manifest.definitions())
     }
 
+    /// Waits until everything written so far is as durable as this level. It is for writes that did not
+    /// name one.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Durability, Settings, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// db.make_durable(Durability::Sync).unwrap();
+    /// db.make_durable(Durability::Shared).unwrap_err();
+    /// ```
+    ///
+    /// # Errors
+    /// The log failed, or [`Durability::Shared`] is asked for outside of a cluster.
+    pub fn make_durable(&self, durability: Durability) -> Result<()> {
+        if durability < Durability::Sync {
+            return Ok(());
+        }
+        let (log, last) = (&self.shared.log, Sequence(self.last_sequence()));
+        if durability == Durability::Shared {
+            log.check_shared()?;
+        }
+        log.flush(last)?;
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        log.await_shared(last, durability, Box::new(move |outcome| drop(send.send(outcome))));
+        receive.recv().unwrap_or_else(|_| Err(Error::bug("the log ended without an answer")))
+    }
+
+    /// Checks whether batches may ask for [`Durability::Shared`].
+    ///
+    /// # Errors
+    /// [`Code::NotSupported`](crate::Code::NotSupported): the database is not in a cluster.
+    pub fn check_shared(&self) -> Result<()> {
+        self.shared.log.check_shared()
+    }
+
     /// Says that the copy has everything up to a batch, and this many changes of definitions.
     pub fn acknowledge_shared(&self, sequence: Sequence, definitions: u64) {
         if let Some(sharing) = self.shared.log.sharing() {
             sharing.advance(sequence, definitions);
         }
+    }
+
+    /// Ends the wait of batches that were not shared in time. Who copies the log calls it now and then.
+    pub fn expire_shared(&self) {
+        if let Some(sharing) = self.shared.log.sharing() {
+            sharing.expire(self.shared.io.clock.monotonic_ns());
+        }
+    }
+
+    /// Waits until the definitions as they are now are shared, if the database is in a cluster.
+    ///
+    /// # Errors
+    /// They were not shared in time.
+    pub fn make_definitions_durable(&self) -> Result<()> {
+        self.shared.wait_until_defined()
     }
 
     /// Accepts no more batches, because nothing more can be shared: those that wait get this error.

@@ -78,7 +78,8 @@ impl Database {
             of_table.to = least;
         }
         of_table.next = of_table.next.max(least.saturating_add(1));
-        Ok(())
+        drop(numbers);
+        self.shared.wait_until_defined()
     }
 
     /// The numbers of a table that are reserved; the first use finds them.

@@ -6,12 +6,11 @@
 use crate::error::{Code, Error, Result};
 use crate::ids::Sequence;
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Maximum time that a change of definitions or a read waits.
+/// Maximum time that a batch, a change of definitions or a read waits.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 type Completion = Box<dyn FnOnce(Result<()>) + Send>;
@@ -35,12 +34,14 @@ pub(crate) struct Sharing {
     copy: Arc<dyn LogCopy>,
     /// The last batch that asked to be shared.
     asked: AtomicU64,
+    /// The changes of definitions, which are always to be shared.
+    asked_definitions: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     /// In the order of their batches.
-    waiting: VecDeque<(Sequence, Completion)>,
+    waiting: Vec<Waiting>,
     /// The last batch that is shared.
     sequence: Sequence,
     /// The changes of definitions that are shared.
@@ -48,11 +49,21 @@ struct State {
     failed: Option<Error>,
 }
 
+/// A batch that waits.
+struct Waiting {
+    sequence: Sequence,
+    /// When it gives up, by the database's monotonic clock.
+    until_ns: u64,
+    done: Completion,
+}
+
 impl Sharing {
-    /// Everything up to `sequence` is shared.
-    pub(crate) fn new(sequence: Sequence, copy: Arc<dyn LogCopy>) -> Self {
-        let state = State { sequence, ..State::default() };
-        Self { state: Mutex::new(state), changed: Condvar::new(), copy, asked: AtomicU64::new(0) }
+    /// Everything up to `sequence` is shared. Readers must not see what follows, up to `last`, before it
+    /// is.
+    pub(crate) fn new(sequence: Sequence, last: Sequence, copy: Arc<dyn LogCopy>) -> Self {
+        let state = Mutex::new(State { sequence, ..State::default() });
+        let (asked, asked_definitions) = (AtomicU64::new(last.0), AtomicU64::new(0));
+        Self { state, changed: Condvar::new(), copy, asked, asked_definitions }
     }
 
     /// There is more to share.
@@ -65,16 +76,22 @@ impl Sharing {
         self.asked.fetch_max(sequence.0, Ordering::Release);
     }
 
-    /// Calls `done` once a batch is shared, or will never be.
-    pub(crate) fn wait(&self, sequence: Sequence, done: Completion) {
+    /// Definitions changed this often. Readers do not see the last change yet.
+    pub(crate) fn ask_definitions(&self, count: u64) {
+        self.asked_definitions.fetch_max(count, Ordering::Release);
+    }
+
+    /// Calls `done` once a batch is shared, or will never be, or is not within [`MAX_WAIT`] from now.
+    pub(crate) fn wait(&self, sequence: Sequence, now_ns: u64, done: Completion) {
         let mut state = self.state.lock();
         let outcome = match &state.failed {
             Some(error) => Err(error.clone()),
             None if sequence <= state.sequence => Ok(()),
             None => {
                 // Nearly always the last one.
-                let place = state.waiting.partition_point(|(waits_for, _)| *waits_for <= sequence);
-                state.waiting.insert(place, (sequence, done));
+                let place = state.waiting.partition_point(|waiting| waiting.sequence <= sequence);
+                let until_ns = now_ns.saturating_add(MAX_WAIT.as_nanos() as u64);
+                state.waiting.insert(place, Waiting { sequence, until_ns, done });
                 return;
             }
         };
@@ -84,9 +101,9 @@ impl Sharing {
 
     /// As [`wait`](Self::wait), for a batch that changes nothing, but has read what is there up to
     /// `sequence`.
-    pub(crate) fn confirm(&self, sequence: Sequence, done: Completion) {
+    pub(crate) fn confirm(&self, sequence: Sequence, now_ns: u64, done: Completion) {
         match self.copy.check_newest() {
-            Ok(()) => self.wait(self.asked_until(sequence), done),
+            Ok(()) => self.wait(self.asked_until(sequence), now_ns, done),
             Err(error) => done(Err(error)),
         }
     }
@@ -104,12 +121,23 @@ impl Sharing {
         }
         state.sequence = state.sequence.max(sequence);
         state.definitions = state.definitions.max(definitions);
-        let shared = state.waiting.partition_point(|(waits_for, _)| *waits_for <= state.sequence);
+        let shared = state.waiting.partition_point(|waiting| waiting.sequence <= state.sequence);
         let done: Vec<_> = state.waiting.drain(..shared).collect();
         drop(state);
         self.changed.notify_all();
-        for (_, done) in done {
-            done(Ok(()));
+        for waiting in done {
+            (waiting.done)(Ok(()));
+        }
+    }
+
+    /// Ends the wait of those that have waited for too long. It is then unknown whether their batches will
+    /// be shared.
+    pub(crate) fn expire(&self, now_ns: u64) {
+        let expired: Vec<_> = self.state.lock().waiting.extract_if(.., |waiting| waiting.until_ns <= now_ns).collect();
+        for waiting in expired {
+            let what = "The batch is durable on this machine, and is shared once the bucket answers. Do not repeat it \
+                        without looking.";
+            (waiting.done)(Err(too_late(what)));
         }
     }
 
@@ -120,14 +148,14 @@ impl Sharing {
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         self.changed.notify_all();
-        for (_, done) in waiting {
-            done(Err(error.clone()));
+        for waiting in waiting {
+            (waiting.done)(Err(error.clone()));
         }
     }
 
     /// Waits until this many changes of definitions are shared.
     pub(crate) fn wait_for_definitions(&self, count: u64) -> Result<()> {
-        let what = "the change is made on this machine, and is lost with it until the bucket answers";
+        let what = "The change is made on this machine. It is lost if the machine is lost before the bucket answers.";
         self.wait_until(|state| state.definitions >= count, what)?;
         // It may have found that there was nothing to change.
         self.copy.check_newest()
@@ -137,8 +165,9 @@ impl Sharing {
     pub(crate) fn wait_to_show(&self, seen: Sequence) -> Result<()> {
         let asked = self.asked_until(seen);
         self.copy.check_newest()?;
-        let what = "rows that were read may be lost with this machine until the bucket answers";
-        self.wait_until(|state| state.sequence >= asked, what)
+        let what = "What was read would be lost with this machine.";
+        let definitions = self.asked_definitions.load(Ordering::Acquire);
+        self.wait_until(|state| state.sequence >= asked && state.definitions >= definitions, what)
     }
 
     fn wait_until(&self, is_shared: impl Fn(&State) -> bool, what: &str) -> Result<()> {
@@ -147,12 +176,14 @@ impl Sharing {
         match &state.failed {
             _ if is_shared(&state) => Ok(()),
             Some(error) => Err(error.clone()),
-            None => Err(Error::new(
-                Code::Busy,
-                format!("the log in the bucket did not get further within {} s: {what}", MAX_WAIT.as_secs()),
-            )),
+            None => Err(too_late(what)),
         }
     }
+}
+
+fn too_late(what: &str) -> Error {
+    let message = format!("the bucket did not take the log within {} s", MAX_WAIT.as_secs());
+    Error::new(Code::Busy, message).with_hint(what)
 }
 
 #[cfg(test)]

@@ -19,12 +19,12 @@ impl LogCopy for Copy {
 }
 
 fn sharing() -> Arc<Sharing> {
-    Arc::new(Sharing::new(Sequence(5), Arc::new(Copy::default())))
+    Arc::new(Sharing::new(Sequence(5), Sequence(5), Arc::new(Copy::default())))
 }
 
 fn waiter(sharing: &Sharing, sequence: u64) -> Receiver<Result<()>> {
     let (send, receive) = channel();
-    sharing.wait(Sequence(sequence), Box::new(move |outcome| send.send(outcome).unwrap()));
+    sharing.wait(Sequence(sequence), 0, Box::new(move |outcome| send.send(outcome).unwrap()));
     receive
 }
 
@@ -65,7 +65,7 @@ fn definitions_are_waited_for() {
 #[test]
 fn a_reader_waits_for_what_it_saw() {
     let copy = Arc::new(Copy::default());
-    let sharing = Arc::new(Sharing::new(Sequence(5), Arc::clone(&copy) as Arc<dyn LogCopy>));
+    let sharing = Arc::new(Sharing::new(Sequence(5), Sequence(5), Arc::clone(&copy) as Arc<dyn LogCopy>));
     sharing.ask(Sequence(7));
     sharing.wait_to_show(Sequence(5)).unwrap();
     let other = Arc::clone(&sharing);
@@ -73,6 +73,11 @@ fn a_reader_waits_for_what_it_saw() {
     sharing.advance(Sequence(6), 0);
     assert!(!waiting.is_finished());
     sharing.advance(Sequence(7), 0);
+    waiting.join().unwrap().unwrap();
+    sharing.ask_definitions(1);
+    let other = Arc::clone(&sharing);
+    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(9)));
+    sharing.advance(Sequence(7), 1);
     waiting.join().unwrap().unwrap();
     copy.is_old.store(true, Ordering::Relaxed);
     sharing.wait_to_show(Sequence(9)).unwrap_err();
@@ -83,11 +88,34 @@ fn who_has_only_read_waits_for_what_it_read() {
     let sharing = sharing();
     sharing.ask(Sequence(7));
     let (send, receive) = channel();
-    sharing.confirm(Sequence(9), Box::new(move |outcome| send.send(outcome).unwrap()));
+    sharing.confirm(Sequence(9), 0, Box::new(move |outcome| send.send(outcome).unwrap()));
     let six = waiter(&sharing, 6);
     sharing.advance(Sequence(6), 0);
     six.try_recv().unwrap().unwrap();
     receive.try_recv().unwrap_err();
     sharing.advance(Sequence(7), 0);
     receive.try_recv().unwrap().unwrap();
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    let sharing = sharing();
+    let (seven, eight) = (waiter(&sharing, 7), waiter(&sharing, 8));
+    sharing.advance(Sequence(7), 0);
+    seven.try_recv().unwrap().unwrap();
+    sharing.expire(MAX_WAIT.as_nanos() as u64 - 1);
+    eight.try_recv().unwrap_err();
+    sharing.expire(MAX_WAIT.as_nanos() as u64);
+    assert_eq!(eight.try_recv().unwrap().unwrap_err().code(), Code::Busy);
+}
+
+#[test]
+fn what_a_reopened_database_has_is_not_shown_before_it_is_shared() {
+    let sharing = Arc::new(Sharing::new(Sequence(0), Sequence(5), Arc::new(Copy::default())));
+    let other = Arc::clone(&sharing);
+    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(5)));
+    sharing.advance(Sequence(4), 0);
+    assert!(!waiting.is_finished());
+    sharing.advance(Sequence(5), 0);
+    waiting.join().unwrap().unwrap();
 }

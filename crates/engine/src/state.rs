@@ -158,6 +158,7 @@ impl Shared {
     /// open.
     pub(crate) fn change_schema(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         let changed = manifest.append(edit);
+        self.ask_definitions(manifest);
         self.fail_without_lock();
         if let Err(error) = &changed
             && manifest.has_failed()
@@ -165,6 +166,13 @@ impl Shared {
             self.log.fail(error);
         }
         changed
+    }
+
+    /// Readers must not see the definitions as they are now before they are shared.
+    pub(crate) fn ask_definitions(&self, manifest: &Manifest) {
+        if let Some(sharing) = self.log.sharing() {
+            sharing.ask_definitions(manifest.definitions().count);
+        }
     }
 
     /// Waits until the definitions as they are now are shared, if they are to be. The caller holds no

@@ -33,6 +33,14 @@ impl Store {
         }
     }
 
+    /// Like [`view`](Self::view), with at least these tables if some are given.
+    pub fn view_of(&self, tables: Option<&[TableId]>) -> View {
+        match (self, tables) {
+            (Self::Writer(db), Some(tables)) => db.view_of(tables),
+            _ => self.view(),
+        }
+    }
+
     /// A view to answer a client from, with at least these tables; see
     /// [`Database::settled_view`].
     ///

@@ -54,7 +54,8 @@ options! {
     line_tcp: String = "FLEETDB_LINE_TCP",
     /// Address for line protocol over UDP, without acknowledgements [default: off]
     line_udp: String = "FLEETDB_LINE_UDP",
-    /// Durability at which a write is acknowledged: sync, interval or os [default: sync]
+    /// Durability at which a write is acknowledged: sync, interval or os; on a node of a cluster also
+    /// shared, or local, which is sync [default: sync]
     durability: String = "FLEETDB_DURABILITY",
     /// Memory for everything that grows with the data: 4GiB, 500MB, or bytes [default: 1GiB]
     memory_limit: Size = "FLEETDB_MEMORY_LIMIT",
@@ -147,7 +148,7 @@ pub struct Config {
     pub read_only: bool,
     /// Time between two looks at what was written since.
     pub refresh_interval: Duration,
-    /// Where clients that write are sent, if the database is only read.
+    /// Where clients that write are sent. Only on a node of a cluster that stands by.
     pub owner: Option<OwnerUrl>,
     /// The directory that has the users and tokens.
     pub users: PathBuf,

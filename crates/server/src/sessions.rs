@@ -203,7 +203,12 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         let mut cancel = CancelOnDrop(Some(session.announce()));
         let begun = work.acquire(Weight::Light).await.map(|_permit| {
             let at = Instant::now();
-            let answer = begin(&session).transpose()?;
+            // A read may have to wait for the cluster's log.
+            let answer = match session.waits_to_show() {
+                true => tokio::task::block_in_place(|| begin(&session)),
+                false => begin(&session),
+            };
+            let answer = answer.transpose()?;
             Some(answer.and_then(|answer| Self::with_first_rows(session, answer, at, next_soon)))
         });
         match begun.transpose() {

@@ -20,14 +20,14 @@ impl StopSignal {
     pub fn new() -> Result<Self> {
         let failed = |e: std::io::Error| Error::io("could not install signal handlers", &e);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let _inside = runtime.enter();
-        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        drop(_inside);
+        let (terminate, interrupt) = {
+            let _inside = runtime.enter();
+            (signal(SignalKind::terminate()).map_err(failed)?, signal(SignalKind::interrupt()).map_err(failed)?)
+        };
         Ok(Self { runtime, terminate, interrupt })
     }
 
-    /// Waits for a signal: `None`; or for `other`, if that ends first.
+    /// Waits for `other`; `None` if a signal comes first.
     pub fn wait_or<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         let Self { runtime, terminate, interrupt } = self;
         runtime.block_on(async {

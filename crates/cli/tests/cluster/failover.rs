@@ -45,6 +45,7 @@ impl Node {
         let mut command = fleetdb(&["serve", "--cluster", url, "--data", &self.data, "--http", &http]);
         command.args(["--postgres", &postgres, "--durability", "shared", "--stop-timeout-ms", "1000"]);
         command.args(["--takeover-after-ms", TAKEOVER_AFTER_MS, "--ship-interval-ms", "300"]);
+        command.args(["--advertise", "127.0.0.1"]);
         let endpoint = format!("http://127.0.0.1:{}", self.proxy.port);
         command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
@@ -369,4 +370,23 @@ fn what_does_not_fit_a_cluster_is_refused() {
         let output = fleetdb(&[&["serve", "--check-config", "--data", &data], &options[..]].concat()).output().unwrap();
         assert!(!output.status.success() && said(&output).contains(part), "{options:?}: {}", said(&output));
     }
+}
+
+#[test]
+fn a_database_that_exists_becomes_a_cluster() {
+    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let port = free_port();
+    let Some(_store) = Store::start_at(port, "versitygw", stored.path()) else { return };
+    let url = format!("s3://{BUCKET}/cluster");
+    let [mut first, mut second] = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+    let fill = "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1)";
+    let output = fleetdb(&["sql", "--data", &first.data, "--create", "-c", fill]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    first.start(&url);
+    ask(&config(&first.postgres.to_string(), "127.0.0.1"), "INSERT INTO t VALUES (2)", &first);
+    first.end("-KILL");
+    std::fs::remove_dir_all(&first.data).unwrap();
+    second.start(&url);
+    let rows = ask(&config(&second.postgres.to_string(), "127.0.0.1"), "SELECT id FROM t ORDER BY id", &second);
+    assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1, 2]);
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use fleetdb_engine::inspect::State;
 use fleetdb_engine::{Code, Database, Definitions, Error, Generation, LogEnd, Result, Sequence};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The largest piece. Taking over reads such pieces in parallel, and a store takes little longer for one
 /// of them than for a small one. Tests cut frames in the middle.
@@ -34,7 +34,9 @@ pub(super) struct Appender {
     pub(super) sequence: Sequence,
     /// The definitions that the bucket has.
     pub(super) defined: State,
-    /// Their count; `None` if they must be sent.
+    /// Their count; `None` before the first object of the epoch, which has definitions in any case, and
+    /// says where the log of this epoch begins, so that what an earlier owner has left incomplete is cut
+    /// off.
     pub(super) count: Option<u64>,
     /// What is being copied.
     pub(super) target: Option<Target>,
@@ -50,6 +52,8 @@ pub(super) struct Appender {
 pub(super) struct Target {
     end: LogEnd,
     definitions: Definitions,
+    /// When this was the end.
+    at: Instant,
 }
 
 /// An object that is being appended.
@@ -86,6 +90,7 @@ impl Appender {
                 Ok(Step::Fenced) => return false,
                 Err(error) if error.code() == Code::Closed => return false,
                 Err(error) => {
+                    self.copied.append_failed(&error);
                     // Each reason once: an outage may last for days.
                     if self.told.as_ref() != Some(&error) {
                         tracing::warn!("could not copy the log to {}: {error}", self.requests.url());
@@ -124,7 +129,7 @@ impl Appender {
         }
         let Some(db) = self.db.upgrade() else { return Err(Error::closed("the database was closed")) };
         match self.target {
-            Some(Target { end, .. }) if self.at >= (end.generation, end.bytes) => self.reached(&db, end.sequence),
+            Some(target) if self.at >= (target.end.generation, target.end.bytes) => self.reached(&db, target),
             _ => db.acknowledge_shared(self.sequence, self.count.unwrap_or(0)),
         }
         Ok(Step::Done)
@@ -140,21 +145,22 @@ impl Appender {
         let mut target = match self.target {
             Some(target) => target,
             None => {
+                let at = Instant::now();
                 // In this order: definitions must be at least as new as the batches.
                 let end = db.log_end();
                 let definitions = db.definitions();
                 if end.sequence <= self.sequence && self.count == Some(definitions.count) {
-                    self.copied.complete(self.sequence);
+                    self.copied.complete(self.sequence, at);
                     return Ok(Some(Step::Complete));
                 }
-                Target { end, definitions }
+                Target { end, definitions, at }
             }
         };
         let mut defined = None;
         if self.count != Some(target.definitions.count) {
             let (state, definitions) = db.defined();
             target.definitions = definitions;
-            defined = Some((state, definitions.count));
+            defined = Some((state, definitions));
         }
         self.target = Some(target);
         let rewritten = target.definitions.rewritten;
@@ -167,23 +173,25 @@ impl Appender {
             return Ok(Some(Step::NeedsManifest));
         };
         if piece.is_empty() && defined.is_none() {
-            self.reached(db, target.end.sequence);
+            self.reached(db, target);
             return Ok(Some(Step::Done));
         }
         let database_id = self.defined.database_id.clone();
-        let file = (!piece.is_empty()).then_some(self.at);
+        let file = (!piece.is_empty() || self.count.is_none()).then_some(self.at);
         let place = self.copied.begin(file.map(|(generation, _)| generation));
-        let redefined = defined.as_ref().map(|(state, count)| Redefined::between(&self.defined, state, *count));
+        let redefined = defined.as_ref().map(|(state, now)| Redefined::between(&self.defined, state, *now));
         let piece_bytes = piece.len() as u64;
         let header = Header { database_id, place, file, redefined, closed_by: None };
         let bytes = LogObject { header, piece }.encode()?;
+        let defined = defined.map(|(state, definitions)| (state, definitions.count));
         self.pending = Some(Pending { place, bytes, piece_bytes, defined });
         Ok(None)
     }
 
     /// Everything up to the target is in the bucket.
-    fn reached(&mut self, db: &Database, sequence: Sequence) {
-        self.sequence = self.sequence.max(sequence);
+    fn reached(&mut self, db: &Database, target: Target) {
+        self.sequence = self.sequence.max(target.end.sequence);
+        self.copied.complete(self.sequence, target.at);
         self.target = None;
         db.acknowledge_shared(self.sequence, self.count.unwrap_or(0));
     }
@@ -197,7 +205,7 @@ impl Appender {
                 break;
             }
             let Some(bytes) = db.read_log(self.at.0, self.at.1, left.min(MAX_PIECE_BYTES))? else { return Ok(None) };
-            if !bytes.is_empty() || is_last {
+            if !bytes.is_empty() || is_last || self.count.is_none() {
                 return Ok(Some(bytes));
             }
             self.at = (Generation(self.at.0.0 + 1), 0);
@@ -209,5 +217,5 @@ impl Appender {
 /// What clients of a node are told that no longer owns the database.
 pub(super) fn fenced(epoch: u64) -> Error {
     Error::closed(format!("another node has taken over after epoch {epoch}: this one accepts no more writes"))
-        .with_hint("Connect to the new owner. Whether a write that waited is there must be looked up.")
+        .with_hint("Connect to the new owner. A write that waited may be there: look before you repeat it.")
 }

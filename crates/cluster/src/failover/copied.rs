@@ -4,7 +4,7 @@
 use super::log::Place;
 use crate::lock;
 use fleetdb_engine::inspect::ReplayFrom;
-use fleetdb_engine::{Checkpoint, Code, Error, Generation, LogCopy, Result, Sequence};
+use fleetdb_engine::{Checkpoint, Code, Definitions, Error, Generation, LogCopy, Result, Sequence};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,11 @@ struct State {
     next: Place,
     /// Objects and bytes that were appended since a manifest covered something new.
     appended: (u64, u64),
-    /// When all of the log was last known to be in the bucket.
+    /// Everything that was durable here at this time is in the bucket.
     complete: Option<Instant>,
     /// The last batch that is in the bucket.
     sequence: Sequence,
+    append_error: Option<Error>,
     lease_until: Instant,
     fenced: Option<Error>,
     on_fence: Option<OnFence>,
@@ -61,6 +62,7 @@ impl Copied {
             appended: (0, 0),
             complete: None,
             sequence: covered.sequence,
+            append_error: None,
             lease_until: Instant::now(),
             fenced: None,
             on_fence: None,
@@ -116,10 +118,20 @@ impl Copied {
         state.appended = (state.appended.0 + 1, state.appended.1 + bytes);
     }
 
-    /// All batches up to this one are in the bucket, and at the moment there are no more.
-    pub(super) fn complete(&self, sequence: Sequence) {
+    /// All batches that were durable here at a time are in the bucket, up to this one.
+    pub(super) fn complete(&self, sequence: Sequence, at: Instant) {
         let mut state = lock(&self.state);
-        (state.complete, state.sequence) = (Some(Instant::now()), sequence);
+        (state.complete, state.sequence, state.append_error) = (Some(at), sequence, None);
+    }
+
+    /// The log could not be appended to.
+    pub(super) fn append_failed(&self, error: &Error) {
+        lock(&self.state).append_error = Some(error.clone());
+    }
+
+    /// Why the log cannot be appended to, at the moment.
+    pub(super) fn append_error(&self) -> Option<Error> {
+        lock(&self.state).append_error.clone()
     }
 
     /// How long ago all of the log was in the bucket, and the last batch that is.
@@ -134,8 +146,15 @@ impl Copied {
         let flushed = checkpoint.state().flushed;
         let first = state.starts.iter().find(|(generation, _)| *generation > flushed);
         let place = first.map_or(state.next, |(_, place)| *place);
-        let defined = (epoch, checkpoint.definitions().count);
-        ReplayFrom { owner: epoch, epoch: place.0, number: place.1, defined }
+        let Definitions { count, manifest_end, .. } = checkpoint.definitions();
+        ReplayFrom {
+            owner: epoch,
+            epoch: place.0,
+            number: place.1,
+            defined: (epoch, count),
+            manifest_end,
+            is_elsewhere: false,
+        }
     }
 
     /// A manifest has this.
@@ -193,7 +212,7 @@ impl LogCopy for Copied {
                 Code::Busy,
                 "this node could not renew its claim in the bucket, and another one may have taken over",
             )
-            .with_hint("Connect to another node, or try again. With durability 'local' it would answer.")),
+            .with_hint("Connect to another node, or try again.")),
         }
     }
 }

@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 
 /// How often garbage is collected.
 const GARBAGE_INTERVAL: Duration = Duration::from_secs(3600);
+/// Time before a failed shipment is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+/// How often a long log is flushed at most.
+const MIN_FLUSH_INTERVAL: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 2 });
 /// How often the log is flushed at least, so that nodes that stand by see what was written.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -26,6 +30,8 @@ pub(super) struct Covering {
     trimmed: Place,
     interval: Duration,
     last: Option<Instant>,
+    /// The last try, if it failed.
+    failed: Option<Instant>,
     flushed: Instant,
     collected: Instant,
     shipping: Shipping,
@@ -55,7 +61,20 @@ impl Covering {
         let shipper = Shipper::of_node(requests.clone(), io, Box::new(mark));
         let (last, now, shipping) = (None, Instant::now(), Shipping::default());
         let (flushed, collected) = (now, now);
-        Self { requests, copied, db, shipper, marked, trimmed, interval, last, flushed, collected, shipping }
+        Self {
+            requests,
+            copied,
+            db,
+            shipper,
+            marked,
+            trimmed,
+            interval,
+            last,
+            failed: None,
+            flushed,
+            collected,
+            shipping,
+        }
     }
 
     /// Ships a manifest if it is time; `false` at the end.
@@ -65,8 +84,10 @@ impl Covering {
             return false;
         }
         let is_due = self.last.is_none_or(|last| last.elapsed() >= self.interval);
-        let outcome = match is_due || self.copied.needs_manifest() || self.copied.log_is_long() {
-            true => self.ship(&db).map(Some),
+        let waits = self.failed.is_some_and(|failed| failed.elapsed() < RETRY);
+        let is_due = is_due || self.copied.needs_manifest() || self.copied.log_is_long();
+        let outcome = match is_due && !waits {
+            true => self.ship(&db).map(Some).inspect_err(|_| self.failed = Some(Instant::now())),
             false => Ok(None),
         };
         self.note(&db, outcome);
@@ -75,7 +96,8 @@ impl Covering {
 
     /// Ships a manifest, and trims the log that it covers.
     pub(super) fn ship(&mut self, db: &Database) -> Result<Shipment> {
-        if self.copied.log_is_long() || self.flushed.elapsed() >= FLUSH_INTERVAL {
+        let since_flush = self.flushed.elapsed();
+        if since_flush >= FLUSH_INTERVAL || (self.copied.log_is_long() && since_flush >= MIN_FLUSH_INTERVAL) {
             db.flush()?;
             self.flushed = Instant::now();
         }
@@ -102,19 +124,16 @@ impl Covering {
         let age_ns = age.map(|age| i64::try_from(age.as_nanos()).unwrap_or(i64::MAX));
         self.shipping.up_to_ns = age_ns.map(|age_ns| db.now_ns().saturating_sub(age_ns));
         self.shipping.sequence = sequence.0;
-        let error = match outcome {
-            Ok(None) => None,
+        match outcome {
+            Ok(None) => {}
             Ok(Some(shipment)) => {
                 self.shipping.sent_bytes += shipment.sent_bytes;
                 self.tell(None);
-                None
             }
-            Err(error) => Some(error),
-        };
-        if let Some(error) = error {
-            self.tell(Some(error));
+            Err(error) => self.tell(Some(error)),
         }
-        db.note_shipping(self.shipping.clone());
+        let error = self.shipping.error.clone().or_else(|| self.copied.append_error());
+        db.note_shipping(Shipping { error, ..self.shipping.clone() });
     }
 
     /// Logs each reason once: an outage may last for days.

@@ -2,7 +2,7 @@
 //! front of the batches that need it.
 
 use fleetdb_engine::inspect::State;
-use fleetdb_engine::{StoredQuery, TableId, TableSchema};
+use fleetdb_engine::{Definitions, StoredQuery, TableId, TableSchema};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub(super) struct Redefined {
     /// The engine's count of changes, of which this has all.
     pub(super) count: u64,
+    /// Where the manifest file of the owner ended.
+    pub(super) manifest_end: (u64, u64),
     next_table: u32,
     tables: BTreeMap<TableId, Option<TableSchema>>,
     numbers: BTreeMap<TableId, Option<i64>>,
@@ -19,9 +21,10 @@ pub(super) struct Redefined {
 
 impl Redefined {
     /// What leads from one state to another.
-    pub(super) fn between(before: &State, after: &State, count: u64) -> Self {
+    pub(super) fn between(before: &State, after: &State, definitions: Definitions) -> Self {
         Self {
-            count,
+            count: definitions.count,
+            manifest_end: definitions.manifest_end,
             next_table: after.next_table,
             tables: changes(&before.tables, &after.tables),
             numbers: changes(&before.numbers, &after.numbers),

@@ -117,12 +117,12 @@ impl Fleet {
             machine.node = Some(Node::open(&self.bucket, machine.io.clone(), options())?);
         }
         let Some(node) = &mut machine.node else { return Ok(()) };
-        let before = owner::read(&node.requests())?;
+        let before = owner::read(&node.requests(), Duration::from_secs(60))?;
         let Some(claim) = node.claim(before.as_ref())? else { return Ok(()) };
         let taken = node.take_over(claim)?;
         let db = Arc::new(Database::open_with(machine.io.clone(), settings())?);
         let parts = taken.parts(node, &db, |_| ());
-        let epoch = parts.lease.epoch();
+        let epoch = crate::lock(&parts.lease).owner().epoch;
         machine.serving = Some((db, parts));
         if epoch > self.epoch {
             self.epoch = epoch;
@@ -203,7 +203,7 @@ impl Fleet {
                     parts.appender.step(Arc::clone(db)).ok();
                 }
                 // It may have been replaced.
-                parts.lease.run();
+                crate::lock(&parts.lease).run();
                 self.store.state().outage = false;
             }
             is_done = changing.join().unwrap().is_ok();
@@ -324,7 +324,7 @@ impl Fleet {
             }
             96 => {
                 if let Some((_, parts)) = &mut self.machines[number].serving {
-                    parts.lease.run();
+                    crate::lock(&parts.lease).run();
                 }
             }
             97 => self.image(number),

@@ -2,6 +2,8 @@
 
 use super::appender::fenced;
 use super::copied::Copied;
+#[cfg(test)]
+use super::owner::Owner;
 use super::owner::{self, Changed, Named};
 use crate::requests::Requests;
 use fleetdb_engine::{Error, Result};
@@ -11,27 +13,45 @@ use std::time::{Duration, Instant};
 /// Renews one claim.
 pub(super) struct Lease {
     pub(super) requests: Requests,
-    copied: Arc<Copied>,
     named: Named,
     takeover_after: Duration,
+    /// When the renewal was tried first that is under way.
+    first_try: Option<Instant>,
+    /// Nobody else takes over before this time.
+    until: Instant,
+    /// Whether another node has the claim.
+    is_lost: bool,
+    /// Who relies on it, once the node serves.
+    copied: Option<Arc<Copied>>,
     told: Option<Error>,
 }
 
-/// How long an owner may rely on a renewal that it sent at a time. Others wait a tenth longer, counted
-/// from when they saw it, so that clocks may differ in speed.
-pub(super) fn lease_until(sent: Instant, takeover_after: Duration) -> Instant {
+/// How long an owner may rely on a renewal that it sent at a time. Others wait for all of
+/// `takeover_after`, counted from when they saw it, so that clocks may differ in speed by a tenth.
+fn lease_until(sent: Instant, takeover_after: Duration) -> Instant {
     sent + takeover_after * 9 / 10
 }
 
 impl Lease {
-    pub(super) fn new(requests: Requests, copied: Arc<Copied>, named: Named, takeover_after: Duration) -> Self {
-        Self { requests, copied, named, takeover_after, told: None }
+    /// A claim that was sent at a time.
+    pub(super) fn new(requests: Requests, named: Named, sent: Instant, takeover_after: Duration) -> Self {
+        let until = lease_until(sent, takeover_after);
+        Self { requests, named, takeover_after, first_try: None, until, is_lost: false, copied: None, told: None }
     }
 
-    /// The epoch that is claimed.
+    /// What was claimed.
     #[cfg(test)]
-    pub(super) fn epoch(&self) -> u64 {
-        self.named.owner.epoch
+    pub(super) fn owner(&self) -> &Owner {
+        &self.named.owner
+    }
+
+    /// The node begins to serve.
+    pub(super) fn serve(&mut self, copied: Arc<Copied>) {
+        copied.renewed(self.until);
+        if self.is_lost {
+            copied.fence(fenced(self.named.owner.epoch));
+        }
+        self.copied = Some(copied);
     }
 
     /// Renews once; `false` at the end.
@@ -48,27 +68,38 @@ impl Lease {
                     tracing::warn!("could not renew the claim at {}: {error}", self.requests.url());
                     self.told = Some(error);
                 }
-                self.copied.fenced().is_none()
+                !self.is_lost()
             }
         }
     }
 
     /// Renews the claim, or gives it up so that nobody needs to wait. `false` if another node has it.
     pub(super) fn renew(&mut self, released: bool) -> Result<bool> {
-        if self.copied.fenced().is_some() {
+        if self.is_lost() {
             return Ok(false);
         }
-        let sent = Instant::now();
-        match owner::renew(&self.requests, &self.named, released)? {
+        // If an answer is lost, others may have seen the renewal since the first try.
+        let sent = *self.first_try.get_or_insert_with(Instant::now);
+        match owner::renew(&self.requests, &self.named, released, self.takeover_after / 3)? {
             Changed::Done(named) => {
-                self.named = named;
-                self.copied.renewed(lease_until(sent, self.takeover_after));
+                (self.named, self.first_try) = (named, None);
+                self.until = lease_until(sent, self.takeover_after);
+                if let Some(copied) = &self.copied {
+                    copied.renewed(self.until);
+                }
                 Ok(true)
             }
             Changed::Other => {
-                self.copied.fence(fenced(self.named.owner.epoch));
+                self.is_lost = true;
+                if let Some(copied) = &self.copied {
+                    copied.fence(fenced(self.named.owner.epoch));
+                }
                 Ok(false)
             }
         }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.is_lost || self.copied.as_ref().is_some_and(|copied| copied.fenced().is_some())
     }
 }

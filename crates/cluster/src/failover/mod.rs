@@ -12,7 +12,7 @@
 //!    epoch, closes the logs of earlier epochs, and rebuilds the database from what is there.
 //! 3. It serves as an [`Ownership`]: [`appender`] copies the log to the bucket, [`covering`] ships
 //!    manifests, so that the log can be trimmed, and [`lease`] renews the claim.
-//! 4. Once another node has claimed the database, the node is fenced: its next append or manifest finds
+//! 4. Once another node has claimed the database, the node is fenced: its next append or renewal finds
 //!    another's object in its place.
 //!
 //! `crates/sim/src/takeover.rs` is a model of this, whose states are visited exhaustively. The bucket
@@ -30,7 +30,7 @@ mod owner;
 mod record;
 mod takeover;
 
-pub use node::{Claim, Node, NodeOptions, Ownership, Taken};
+pub use node::{Claim, GiveUp, Node, NodeOptions, Ownership, Taken};
 pub use owner::Owner;
 
 /// The only partition.
@@ -40,7 +40,7 @@ const OWNER: &str = "owner";
 /// The folder of the log.
 const LOG: &str = "wal";
 /// The file in the data directory with what a node remembers.
-pub const FILE: &str = "cluster.json";
+const FILE: &str = "cluster.json";
 
 #[cfg(test)]
 #[path = "failover_tests.rs"]

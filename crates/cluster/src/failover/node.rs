@@ -4,7 +4,7 @@ use super::PARTITION;
 use super::appender::Appender;
 use super::copied::{Copied, Covered};
 use super::covering::Covering;
-use super::lease::{Lease, lease_until};
+use super::lease::Lease;
 use super::owner::{self, Changed, Named, Owner};
 use super::record::Record;
 use super::takeover::{Left, close_logs, fence};
@@ -12,17 +12,21 @@ use crate::bucket::Bucket;
 use crate::intervals::IntervalThread;
 use crate::lock;
 use crate::requests::Requests;
-use crate::shipped::{self, holding, newest_after, read_manifest, state_of};
+use crate::shipped::{self, MANIFESTS, holding, newest_after, read_manifest, state_of};
 use fleetdb_engine::backup::rebuild;
-use fleetdb_engine::inspect::{State, read_manifest as read_manifest_of, wal_file};
+use fleetdb_engine::inspect::{State, manifest_end, read_manifest as read_manifest_of, wal_file};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Database, Error, Generation, LogCopy, Result, Sequence};
+use fleetdb_engine::{Code, Database, Durability, Error, Generation, LogCopy, Result, Sequence};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How many times an owner renews its claim before others would take over.
 const RENEWALS: u32 = 5;
+/// For how many times the time of a takeover a node claims nothing after it has failed to take over.
+const DECLINED: u32 = 3;
+/// How often waiting batches are looked at.
+const EXPIRY_LOOK: Duration = Duration::from_millis(500);
 /// How often it is looked whether a manifest is due.
 const COVERING_LOOK: Duration = Duration::from_millis(100);
 /// How long giving up waits for the bucket, and how often it looks.
@@ -32,7 +36,7 @@ const RELEASE_LOOK: Duration = Duration::from_millis(5);
 /// How a node behaves.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Time without a renewal after which others take over.
+    /// Time without a renewal after which others take over. The same on all nodes: reads rely on it.
     pub takeover_after: Duration,
     /// Time between two manifests.
     pub ship_interval: Duration,
@@ -48,31 +52,68 @@ pub struct Node {
     options: NodeOptions,
     /// The owner as it was seen last, and since when it is the same.
     seen: Option<(Owner, Instant)>,
+    /// When the owner was looked at last.
+    looked: Option<Instant>,
+    /// The node claims nothing before this time, because it could not take over.
+    declines_until: Option<Instant>,
     /// The number of the manifest that the directory has.
     followed: u64,
 }
 
 /// A claim: this node is the owner of a new epoch, and must take over before it serves.
 pub struct Claim {
-    named: Named,
-    sent: Instant,
+    lease: Arc<Mutex<Lease>>,
+    /// Renews the claim from now on.
+    renewing: Option<IntervalThread>,
     /// Whether the directory has all that is in the bucket.
     continues: bool,
+    epoch: u64,
+    since: u64,
+}
+
+/// Gives up a claim that is of no use.
+pub struct GiveUp(Arc<Mutex<Lease>>);
+
+impl GiveUp {
+    /// Lets others claim the database without waiting.
+    pub fn now(self) {
+        let mut lease = lock(&self.0);
+        lease.requests = lease.requests.apart();
+        if let Err(error) = lease.renew(true) {
+            tracing::warn!("could not give the claim up; others wait until it is old: {error}");
+        }
+    }
+}
+
+impl Claim {
+    /// What gives it up, once it is dropped.
+    pub fn give_up(&self) -> GiveUp {
+        GiveUp(Arc::clone(&self.lease))
+    }
 }
 
 impl Node {
     /// Prepares the node whose directory is that of `io`. Nothing is claimed yet.
     ///
     /// # Errors
-    /// The directory belongs to another cluster, or the store does not answer.
+    /// The directory belongs to another cluster, the prefix has a shipped database, or the store does not
+    /// answer.
     pub fn open(bucket: &Bucket, io: Io, options: NodeOptions) -> Result<Self> {
+        let outside = Requests::new(bucket.clone())?;
+        let folders = outside.wait(|bucket| async move { bucket.folders().await })?;
+        if folders.iter().any(|folder| folder == MANIFESTS) {
+            return Err(Error::invalid(format!("{} contains a shipped database, not a cluster", bucket.url()))
+                .with_hint(
+                    "Choose another prefix. To go on with that database, restore it to the directory of the first node.",
+                ));
+        }
         let requests = Requests::new(bucket.within(PARTITION))?;
         let record = Record::open(&io, bucket.url())?;
-        Ok(Self { requests, io, record, options, seen: None, followed: 0 })
+        Ok(Self { requests, io, record, options, seen: None, looked: None, declines_until: None, followed: 0 })
     }
 
-    /// The bucket with the manifests, for readers.
-    pub fn bucket(bucket: &Bucket) -> Bucket {
+    /// Where readers find the manifests of a cluster.
+    pub fn readers_bucket(bucket: &Bucket) -> Bucket {
         bucket.within(PARTITION)
     }
 
@@ -87,13 +128,33 @@ impl Node {
         self.seen.as_ref().map(|(owner, _)| owner)
     }
 
+    /// Claims nothing for a while, so that others can: this node could not take over.
+    pub fn decline(&mut self) {
+        self.declines_until = Some(Instant::now() + self.options.takeover_after * DECLINED);
+    }
+
+    /// The time limit for a request to the object that names the owner. One request that hangs must not
+    /// make a claim old.
+    fn owner_limit(&self) -> Duration {
+        self.options.takeover_after / 3
+    }
+
     /// Claims the database if nobody owns it, its owner has stopped, or its owner was not seen for
     /// [`NodeOptions::takeover_after`].
     ///
     /// # Errors
     /// The store does not answer.
     pub fn try_claim(&mut self) -> Result<Option<Claim>> {
-        let before = owner::read(&self.requests)?;
+        let before = owner::read(&self.requests, self.owner_limit())?;
+        // If the store did not answer for long, the owner may have been unable to renew its claim as well:
+        // it gets the whole time again.
+        let looked = self.looked.replace(Instant::now());
+        if looked.is_none_or(|looked| looked.elapsed() > self.options.takeover_after / 2) {
+            self.seen = None;
+        }
+        if self.declines_until.is_some_and(|until| Instant::now() < until) {
+            return Ok(None);
+        }
         let is_free = match &before {
             None => true,
             Some(Named { owner, .. }) => {
@@ -105,10 +166,17 @@ impl Node {
                 was_this || owner.released || since.elapsed() >= self.options.takeover_after
             }
         };
-        if is_free { self.claim(before.as_ref()) } else { Ok(None) }
+        let claim = if is_free { self.claim(before.as_ref())? } else { None };
+        let Some(mut claim) = claim else { return Ok(None) };
+        // Taking over may take longer than others wait.
+        let (lease, stop) = (Arc::clone(&claim.lease), lock(&claim.lease).requests.stop());
+        let every = self.options.takeover_after / RENEWALS;
+        let renew = move || lock(&lease).run();
+        claim.renewing = Some(IntervalThread::start("fleetdb-claim", stop, every, renew)?);
+        Ok(Some(claim))
     }
 
-    /// Claims the database whoever owns it; `None` if another node was faster.
+    /// Claims the database whoever owns it; `None` if another node was faster. The claim is not renewed.
     pub(super) fn claim(&self, before: Option<&Named>) -> Result<Option<Claim>> {
         let (record, sent) = (&self.record, Instant::now());
         // Nothing else may have the directory open: it could still be written for the epoch before.
@@ -117,8 +185,12 @@ impl Node {
             owner.node == record.node && record.owned > 0 && record.owned >= owner.since
         });
         let addresses = &self.options.addresses;
-        match owner::claim(&self.requests, &record.node, addresses, before, continues)? {
-            Changed::Done(named) => Ok(Some(Claim { named, sent, continues })),
+        match owner::claim(&self.requests, &record.node, addresses, before, continues, self.owner_limit())? {
+            Changed::Done(named) => {
+                let Owner { epoch, since, .. } = named.owner;
+                let lease = Lease::new(self.requests.apart(), named, sent, self.options.takeover_after);
+                Ok(Some(Claim { lease: Arc::new(Mutex::new(lease)), renewing: None, continues, epoch, since }))
+            }
             Changed::Other => Ok(None),
         }
     }
@@ -129,26 +201,32 @@ impl Node {
     /// The store does not answer, or the directory cannot be written.
     pub fn follow(&mut self) -> Result<()> {
         // What only this directory has must not be overwritten before another node has gone on.
-        let Some(Named { owner, .. }) = owner::read(&self.requests)? else { return Ok(()) };
+        let Some(Named { owner, .. }) = owner::read(&self.requests, self.owner_limit())? else { return Ok(()) };
         if owner.node == self.record.node {
             return Ok(());
         }
         let Some((number, _)) = newest_after(&self.requests, self.followed)? else { return Ok(()) };
         let Some(bytes) = read_manifest(&self.requests, number)? else { return Ok(()) };
         let state = state_of(&self.requests, number, &bytes)?;
-        self.rebuild(&state, &BTreeMap::new())?;
+        if !is_elsewhere_yet(&state) {
+            self.rebuild(&state, &BTreeMap::new())?;
+        }
         self.followed = number;
         Ok(())
     }
 
     fn rebuild(&self, state: &State, log: &BTreeMap<Generation, Vec<u8>>) -> Result<()> {
-        rebuild(&holding(&self.requests, state)?, state, log, &self.io, |_, _| ()).map(|_| ())
+        rebuild(&holding(&self.requests, state)?, state, log, &self.io).map(|_| ())
     }
 
     /// Whether the directory has all that was left in the bucket. It may be an old copy of the one that
     /// was served.
-    fn has_all(&self, left: &Left) -> Result<bool> {
-        let Ok((_, state)) = read_manifest_of(&self.io) else { return Ok(false) };
+    fn has_all(&self, left: &Left, since: u64) -> Result<bool> {
+        let (Ok((_, state)), Ok(end)) = (read_manifest_of(&self.io), manifest_end(&self.io)) else { return Ok(false) };
+        let (epoch, defined_end) = left.defined;
+        if epoch < since || end < defined_end {
+            return Ok(false);
+        }
         if state.database_id != left.state.database_id || state.flushed_sequence < left.state.flushed_sequence {
             return Ok(false);
         }
@@ -165,36 +243,51 @@ impl Node {
     /// shared. Then the database can be opened and [served](Ownership::start).
     ///
     /// # Errors
-    /// The store does not answer: the claim can be made again. [`Code::Conflict`](fleetdb_engine::Code::Conflict): another node has
-    /// claimed the database meanwhile.
+    /// The store does not answer: the claim can be made again. [`Code::Conflict`]: another node has claimed
+    /// the database meanwhile, or only the directory of another node has it.
     pub fn take_over(&mut self, claim: Claim) -> Result<Taken> {
-        let Claim { named, sent, continues } = claim;
-        let epoch = named.owner.epoch;
-        let (left, continues) = match fence(&self.requests, epoch)? {
-            None => (Left::new(State::default()), true),
-            Some(fenced) => {
-                let left = close_logs(&self.requests, &fenced.state, epoch, &self.record.node)?;
-                let continues = continues && self.has_all(&left)?;
-                if !continues {
-                    self.rebuild(&left.state, &left.files)?;
-                }
-                shipped::remember(&self.io, self.requests.url(), fenced.number, &fenced.manifest)?;
-                (left, continues)
+        let Claim { lease, renewing, continues, epoch, since } = claim;
+        let local = read_manifest_of(&self.io).ok().map(|(_, state)| state.database_id);
+        if since == 1 && continues && self.record.owned == 0 {
+            // Nobody has owned the database before: what this directory has is the database.
+            self.record.owned = epoch;
+            self.record.write(&self.io)?;
+        }
+        let random = &self.io.random;
+        let new_id = || format!("{:016x}{:016x}", random.next_u64(), random.next_u64());
+        let is_elsewhere = local.is_some();
+        let fenced = fence(&self.requests, epoch, &local.unwrap_or_else(new_id), is_elsewhere)?;
+        let left = close_logs(&self.requests, &fenced.state, epoch, &self.record.node)?;
+        let continues = continues && self.has_all(&left, since)?;
+        if !continues {
+            if is_elsewhere_yet(&fenced.state) {
+                return Err(Error::new(
+                    Code::Conflict,
+                    "the first node of the cluster has not sent its database yet: start that node",
+                ));
             }
-        };
+            self.rebuild(&left.state, &left.files)?;
+        }
+        shipped::remember(&self.io, self.requests.url(), fenced.number, &fenced.manifest)?;
         // The directory is complete, and has what is acknowledged from now on.
         self.record.owned = epoch;
         self.record.write(&self.io)?;
         self.followed = 0;
         self.seen = None;
-        Ok(Taken { named, sent, continues, left })
+        Ok(Taken { epoch, lease, renewing, continues, left })
     }
+}
+
+/// Whether a manifest only stands for a database that is not in the bucket yet.
+fn is_elsewhere_yet(state: &State) -> bool {
+    state.replay_from.is_some_and(|replay_from| replay_from.is_elsewhere)
 }
 
 /// What a node has taken over.
 pub struct Taken {
-    named: Named,
-    sent: Instant,
+    epoch: u64,
+    lease: Arc<Mutex<Lease>>,
+    renewing: Option<IntervalThread>,
     continues: bool,
     left: Left,
 }
@@ -204,20 +297,20 @@ pub(super) struct Parts {
     pub(super) copied: Arc<Copied>,
     pub(super) appender: Appender,
     pub(super) covering: Covering,
-    pub(super) lease: Lease,
+    pub(super) lease: Arc<Mutex<Lease>>,
+    renewing: Option<IntervalThread>,
 }
 
 impl Taken {
     /// The epoch that begins.
     pub fn epoch(&self) -> u64 {
-        self.named.owner.epoch
+        self.epoch
     }
 
     /// Connects the database, which was opened from the node's directory, with the bucket. `ended` is
     /// called once if another node takes over; the database then accepts nothing any more.
     pub(super) fn parts(self, node: &Node, db: &Arc<Database>, ended: impl FnOnce(Error) + Send + 'static) -> Parts {
-        let Self { named, sent, continues, left } = self;
-        let epoch = named.owner.epoch;
+        let Self { epoch, lease, renewing, continues, left } = self;
         let end = db.log_end();
         let covered = Covered {
             generation: left.state.flushed,
@@ -234,10 +327,9 @@ impl Taken {
         };
         let mut defined = State { database_id: db.defined().0.database_id, ..State::default() };
         defined.define(&left.state);
-        let (requests, takeover_after) = (&node.requests, node.options.takeover_after);
+        let requests = &node.requests;
         let (weak, copied) = (Arc::downgrade(db), Copied::new(left.starts, (epoch, 0), covered));
         let copied = Arc::new(copied);
-        copied.renewed(lease_until(sent, takeover_after));
         let of_fence = weak.clone();
         copied.on_fence(Box::new(move |error| {
             if let Some(db) = of_fence.upgrade() {
@@ -254,7 +346,7 @@ impl Taken {
             at,
             sequence,
             defined,
-            count: (!continues).then_some(0),
+            count: None,
             target: None,
             pending: None,
             told: None,
@@ -262,8 +354,8 @@ impl Taken {
         let (io, from) = (node.io.clone(), (epoch, left.first));
         let interval = node.options.ship_interval;
         let covering = Covering::new(requests.apart(), io, Arc::clone(&copied), weak, from, interval);
-        let lease = Lease::new(requests.apart(), Arc::clone(&copied), named, takeover_after);
-        Parts { copied, appender, covering, lease }
+        lock(&lease).serve(Arc::clone(&copied));
+        Parts { copied, appender, covering, lease, renewing }
     }
 }
 
@@ -287,16 +379,21 @@ impl Ownership {
         db: &Arc<Database>,
         ended: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
-        let Parts { copied, mut appender, mut covering, lease } = taken.parts(node, db, ended);
-        let stops = (appender.requests.stop(), covering.requests.stop(), lease.requests.stop());
-        let lease = Arc::new(Mutex::new(lease));
-        let renewing = Arc::clone(&lease);
-        let every = node.options.takeover_after / RENEWALS;
-        let threads = vec![
-            IntervalThread::start("fleetdb-claim", stops.2, every, move || lock(&renewing).run())?,
+        let Parts { copied, mut appender, mut covering, lease, renewing } = taken.parts(node, db, ended);
+        let stops = (appender.requests.stop(), covering.requests.stop());
+        let mut threads = vec![
             IntervalThread::start("fleetdb-append", stops.0, Duration::ZERO, move || appender.run())?,
             IntervalThread::start("fleetdb-cover", stops.1, COVERING_LOOK, move || covering.run())?,
         ];
+        threads.extend(renewing);
+        let weak = Arc::downgrade(db);
+        let expire = move || {
+            weak.upgrade().is_some_and(|db| {
+                db.expire_shared();
+                true
+            })
+        };
+        threads.push(IntervalThread::start("fleetdb-expire", node.requests.apart().stop(), EXPIRY_LOOK, expire)?);
         Ok(Self { copied, lease, threads })
     }
 
@@ -304,20 +401,21 @@ impl Ownership {
     /// bucket has everything that was written. The caller writes nothing any more.
     pub fn release(self, db: &Database) {
         let Self { copied, lease, threads } = self;
+        if let Err(error) = db.make_durable(Durability::Sync) {
+            tracing::warn!("could not make the last writes durable: {error}");
+        }
         let last = db.log_end().sequence;
         let begun = Instant::now();
         while copied.progress().1 < last && copied.fenced().is_none() {
             if begun.elapsed() > RELEASE_LIMIT {
-                tracing::warn!("the bucket does not have the last batches: start this node before others take over");
+                tracing::warn!(
+                    "gave up waiting for the bucket: local writes that it lacks are lost once another node takes over"
+                );
                 return;
             }
             std::thread::sleep(RELEASE_LOOK);
         }
         drop(threads);
-        let mut lease = lock(&lease);
-        lease.requests = lease.requests.apart();
-        if let Err(error) = lease.renew(true) {
-            tracing::warn!("could not give the claim up; others wait until it is old: {error}");
-        }
+        GiveUp(lease).now();
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use fleetdb_engine::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The version of the format that is written.
 const FORMAT: u32 = 1;
@@ -51,8 +52,8 @@ pub(super) enum Changed {
 }
 
 /// The owner, if there was ever one.
-pub(super) fn read(requests: &Requests) -> Result<Option<Named>> {
-    let read = requests.wait(|bucket| async move { bucket.read(OWNER).await })?;
+pub(super) fn read(requests: &Requests, limit: Duration) -> Result<Option<Named>> {
+    let read = requests.wait_within(limit, |bucket| async move { bucket.read(OWNER).await })?;
     let Some((bytes, version)) = read else { return Ok(None) };
     Ok(Some(Named { owner: decode(requests.url(), &bytes)?, version }))
 }
@@ -65,6 +66,7 @@ pub(super) fn claim(
     addresses: &BTreeMap<String, String>,
     before: Option<&Named>,
     continues: bool,
+    limit: Duration,
 ) -> Result<Changed> {
     let epoch = before.map_or(0, |before| before.owner.epoch) + 1;
     let since = match before {
@@ -73,23 +75,23 @@ pub(super) fn claim(
     };
     let (node, addresses) = (node.to_owned(), addresses.clone());
     let owner = Owner { format: FORMAT, node, epoch, since, renewals: 0, released: false, addresses };
-    change(requests, before, owner)
+    change(requests, before, owner, limit)
 }
 
 /// Renews the epoch, or ends it.
-pub(super) fn renew(requests: &Requests, before: &Named, released: bool) -> Result<Changed> {
+pub(super) fn renew(requests: &Requests, before: &Named, released: bool, limit: Duration) -> Result<Changed> {
     let renewals = before.owner.renewals + 1;
-    change(requests, Some(before), Owner { renewals, released, ..before.owner.clone() })
+    change(requests, Some(before), Owner { renewals, released, ..before.owner.clone() }, limit)
 }
 
 /// Writes the object anew if it is still `before`.
-fn change(requests: &Requests, before: Option<&Named>, owner: Owner) -> Result<Changed> {
+fn change(requests: &Requests, before: Option<&Named>, owner: Owner, limit: Duration) -> Result<Changed> {
     let json = serde_json::to_vec_pretty(&owner).map_err(|e| Error::bug(format!("an owner: {e}")))?;
     let (bytes, version) = (Bytes::from(json), before.map(|before| before.version.clone()));
-    let written = requests.wait(move |bucket| async move { put(&bucket, bytes, version).await })?;
+    let written = requests.wait_within(limit, move |bucket| async move { put(&bucket, bytes, version).await })?;
     match written {
         Outcome::Written(version) => Ok(Changed::Done(Named { owner, version })),
-        Outcome::Refused => match read(requests)? {
+        Outcome::Refused => match read(requests, limit)? {
             // An earlier try, whose answer was lost, may have been done.
             Some(named) if named.owner == owner => Ok(Changed::Done(named)),
             // A store may refuse a request because an earlier one is under way.

@@ -33,18 +33,31 @@ pub(super) struct Left {
     replay_from: ReplayFrom,
     /// The epoch of the last piece.
     epoch: u64,
+    /// The epoch of the last definitions, and where the manifest file of its owner ended.
+    pub(super) defined: (u64, (u64, u64)),
 }
 
-/// Writes the next manifest in the name of an epoch. `None` if there is no manifest: nobody has owned
-/// the database yet.
-pub(super) fn fence(requests: &Requests, epoch: u64) -> Result<Option<Fenced>> {
+/// Writes the next manifest in the name of an epoch. If there is none yet, it is that of an empty database
+/// with this id, or stands for a database that is still elsewhere.
+pub(super) fn fence(requests: &Requests, epoch: u64, database_id: &str, is_elsewhere: bool) -> Result<Fenced> {
     loop {
-        let Some((newest, _)) = newest_after(requests, 0)? else { return Ok(None) };
-        let listed_only = || Error::retry(format!("{} lists manifest {newest}, but does not have it", requests.url()));
-        let bytes = read_manifest(requests, newest)?.ok_or_else(listed_only)?;
-        let state = state_of(requests, newest, &bytes)?;
-        // A database that was only shipped before has no log.
-        let before = state.replay_from.unwrap_or(ReplayFrom { owner: 0, epoch, number: 0, defined: (0, 0) });
+        let (newest, state) = match newest_after(requests, 0)? {
+            None => {
+                let defined = (epoch, 0);
+                let replay_from =
+                    Some(ReplayFrom { owner: epoch, epoch, defined, is_elsewhere, ..ReplayFrom::default() });
+                (0, State { database_id: database_id.to_owned(), replay_from, ..State::default() })
+            }
+            Some((newest, _)) => {
+                let url = requests.url();
+                let listed_only = || Error::retry(format!("{url} lists manifest {newest}, but does not have it"));
+                let bytes = read_manifest(requests, newest)?.ok_or_else(listed_only)?;
+                (newest, state_of(requests, newest, &bytes)?)
+            }
+        };
+        let before = state.replay_from.ok_or_else(|| {
+            Error::invalid(format!("{} has manifests of a database that is not in a cluster", requests.url()))
+        })?;
         if before.owner > epoch {
             return Err(Error::new(Code::Conflict, format!("epoch {} has begun meanwhile", before.owner)));
         }
@@ -53,7 +66,7 @@ pub(super) fn fence(requests: &Requests, epoch: u64) -> Result<Option<Fenced>> {
         let manifest = Bytes::from(state.to_manifest(number)?);
         let (name, bytes) = (manifest_name(number), manifest.clone());
         if requests.wait(|bucket| async move { bucket.claim(&name, &bytes).await })? {
-            return Ok(Some(Fenced { number, manifest, state }));
+            return Ok(Fenced { number, manifest, state });
         }
     }
 }
@@ -78,7 +91,8 @@ impl Left {
     pub(super) fn new(state: State) -> Self {
         let replay_from = state.replay_from.unwrap_or_default();
         let first = (replay_from.epoch, replay_from.number);
-        Self { state, files: BTreeMap::new(), starts: Vec::new(), first, replay_from, epoch: 0 }
+        let defined = (replay_from.defined.0, replay_from.manifest_end);
+        Self { state, files: BTreeMap::new(), starts: Vec::new(), first, replay_from, epoch: 0, defined }
     }
 
     /// Adds the next object of the log.
@@ -90,6 +104,7 @@ impl Left {
         let is_newer = |count: u64| (place.0, count) > self.replay_from.defined;
         if let Some(redefined) = redefined.as_ref().filter(|redefined| is_newer(redefined.count)) {
             redefined.apply(&mut self.state);
+            self.defined = (place.0, redefined.manifest_end);
         }
         let Some((generation, from)) = *file else { return Ok(()) };
         if generation <= self.state.flushed {
@@ -120,3 +135,7 @@ impl Left {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "takeover_tests.rs"]
+mod tests;

@@ -39,7 +39,7 @@ use fleetdb_engine::inspect::{self, SegmentEntry, State, segment_file};
 use fleetdb_engine::{Code, Error, Result};
 use std::time::SystemTime;
 
-const MANIFESTS: &str = "manifest";
+pub(crate) const MANIFESTS: &str = "manifest";
 const PINS: &str = "pins";
 const SEGMENTS: &str = "segments";
 /// The folder of what a device hands over, in its prefix.

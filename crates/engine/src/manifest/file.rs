@@ -228,7 +228,7 @@ impl Manifest {
 
     /// How often definitions were changed since it was opened.
     pub(crate) fn definitions(&self) -> Definitions {
-        self.definitions
+        Definitions { manifest_end: (self.number, self.good_bytes), ..self.definitions }
     }
 
     /// The last edit rewrote rows.

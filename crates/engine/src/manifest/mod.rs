@@ -101,6 +101,13 @@ pub struct ReplayFrom {
     /// The manifest has the definitions in log objects up to this epoch and
     /// [count](crate::Definitions::count).
     pub defined: (u64, u64),
+    /// Where the manifest file of the owner that defined them ended:
+    /// [`Definitions::manifest_end`](crate::Definitions::manifest_end).
+    pub manifest_end: (u64, u64),
+    /// Only the directory of the owner has the database, which was not in a cluster before: no other node
+    /// can take over yet.
+    #[serde(default)]
+    pub is_elsewhere: bool,
 }
 
 /// The complete state of the manifest.
@@ -281,6 +288,9 @@ pub struct Definitions {
     /// The count after the last change that also rewrote rows, such as a dropped column or a DELETE by
     /// condition. The log before such a change cannot be replayed onto what follows it.
     pub rewritten: u64,
+    /// Where the manifest file ends: its number and its length. A directory whose manifest ends earlier
+    /// is an older copy.
+    pub manifest_end: (u64, u64),
 }
 
 impl Edit {

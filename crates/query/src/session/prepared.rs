@@ -214,7 +214,12 @@ impl PreparedQuery {
     /// See [`Prepared::is_current`].
     pub(crate) fn is_current(&self, session: &Session) -> bool {
         let plan = self.plan();
-        !self.has_moved(session, &plan) && matches!(self.view_of(session, &plan), Ok(Some(_)))
+        // Nothing of the view is shown, so it need not be settled.
+        !self.has_moved(session, &plan)
+            && plan.kept.as_ref().is_some_and(|Kept { binding, .. }| {
+                let view = session.current_by(Some(&binding.tables()), |only| Ok(session.store.view_of(only)));
+                view.is_ok_and(|view| binding.fits(&view))
+            })
     }
 
     /// See [`Prepared::takes_literals`].

@@ -104,7 +104,10 @@ impl Session {
             }
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
-                copy_from(self.store.writer()?, &copy, &self.files, self.zone())
+                let db = self.store.writer()?;
+                let count = copy_from(db, &copy, &self.files, self.zone());
+                count
+                    .and_then(|count| db.make_durable(self.durability()).map(|()| count))
                     .map(|rows| Answer::done(format!("COPY {rows}")))
             }
             SqlStatement::Vacuum(vacuum) => {

@@ -38,6 +38,11 @@ impl Session {
         batch.with_durability(self.durability())
     }
 
+    /// Whether a read may wait until what it shows is shared.
+    pub fn waits_to_show(&self) -> bool {
+        self.store.settings().durability == Durability::Shared
+    }
+
     /// How durable the session wants its writes to be.
     pub fn durability(&self) -> Durability {
         self.transaction().settings.now().durability().unwrap_or(self.store.settings().durability)
@@ -111,7 +116,11 @@ impl Session {
                 let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
                 let value = (!value.eq_ignore_ascii_case("default")).then_some(value.as_str());
                 let is_local = *scope == Some(ContextModifier::Local);
-                transaction.change_setting(&setting_name(&variable.to_string()), value, is_local)
+                let name = setting_name(&variable.to_string());
+                if name == "durability" && value.is_some_and(|value| value.parse() == Ok(Durability::Shared)) {
+                    self.store.writer()?.check_shared()?;
+                }
+                transaction.change_setting(&name, value, is_local)
             }
             Set::SetTimeZone { local, value } => {
                 let zone = zone_text(value);

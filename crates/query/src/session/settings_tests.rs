@@ -91,17 +91,28 @@ fn the_durability_of_writes_is_chosen_by_the_session() {
     let session = session();
     assert_eq!(value(&session, "durability"), "sync");
     let write = |id: i64| session.sql(&format!("INSERT INTO t VALUES ({id}, 1)")).map(|_| ());
-    run(&session, "SET durability = 'shared'");
-    let refused = write(1).unwrap_err();
-    assert_eq!(refused.code(), Code::NotSupported, "{refused}");
+    let refused = |statement: &str| session.sql(statement).map(|_| ()).unwrap_err().code();
+    assert_eq!(refused("SET durability = 'shared'"), Code::NotSupported);
     run(&session, "SET durability = local");
     assert_eq!(value(&session, "durability"), "sync");
     write(1).unwrap();
-    run(&session, "BEGIN; SET LOCAL durability = shared; INSERT INTO t VALUES (2, 1)");
-    let refused = session.sql("COMMIT").map(|_| ()).unwrap_err();
-    assert_eq!(refused.code(), Code::NotSupported, "{refused}");
-    run(&session, "RESET durability");
-    write(2).unwrap();
+    run(&session, "BEGIN; SET LOCAL durability = os");
+    assert_eq!(value(&session, "durability"), "os");
+    run(&session, "COMMIT");
+    assert_eq!(value(&session, "durability"), "sync");
+    // As a client sets it when it connects.
+    let mut settings = SessionSettings::default();
+    settings.set("durability", "shared").unwrap();
+    session.start_with(settings);
+    for write in [
+        "INSERT INTO t VALUES (2, 1)",
+        "INSERT INTO t SELECT 2, 1",
+        "CREATE TABLE u (PRIMARY KEY (id)) AS SELECT * FROM t",
+    ] {
+        assert_eq!(refused(write), Code::NotSupported, "{write}");
+    }
+    run(&session, "SET durability = sync");
+    write(3).unwrap();
 }
 
 #[test]

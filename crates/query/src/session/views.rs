@@ -111,6 +111,7 @@ impl Session {
         let db = self.store.writer()?;
         let name = object_name(&create.name)?;
         if create.if_not_exists && db.stored_queries().contains_key(&name) {
+            db.make_definitions_durable()?;
             return Ok(Answer::done("CREATE VIEW"));
         }
         let text = match create.columns.as_slice() {

@@ -28,6 +28,7 @@ pub(crate) fn create_table(
 ) -> Result<bool> {
     let name = table_name(&create.name)?;
     if create.if_not_exists && db.tables().iter().any(|table| table.name == name) {
+        db.make_definitions_durable()?;
         return Ok(false);
     }
     db.create_table(&definition(create, key, options, extras, zone)?)?;
@@ -114,8 +115,9 @@ pub(crate) fn words_of(definition: &DdlStatement) -> &'static str {
 /// `DROP TABLE [IF EXISTS] name`.
 pub(crate) fn drop_table(db: &Database, drop: &DropTable) -> Result<Answer> {
     let name = table_name(&drop.name)?;
-    if !(drop.if_exists && db.table(name).is_err()) {
-        db.drop_table(name)?;
+    match drop.if_exists && db.table(name).is_err() {
+        true => db.make_definitions_durable()?,
+        false => db.drop_table(name)?,
     }
     Ok(Answer::done("DROP TABLE"))
 }

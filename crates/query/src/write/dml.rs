@@ -148,6 +148,8 @@ impl Session {
     pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
         let counts = self.start(plan)?.collect()?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
+        // Its batches have the durability of the database.
+        self.store.writer()?.make_durable(self.durability())?;
         Ok(counts.flat_map(|column| column.iter().flatten()).sum())
     }
 

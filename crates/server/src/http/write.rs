@@ -79,7 +79,10 @@ fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
     match location {
         // Unlike 301 and 302, it keeps the method and the body.
         Some(location) => Ok((StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response()),
-        None => Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "no node takes writes at the moment")),
+        None => Err(HttpError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "this node stands by, and does not know the address of the node that takes writes: try another node",
+        )),
     }
 }
 

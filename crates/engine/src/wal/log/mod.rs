@@ -197,8 +197,30 @@ impl Log {
     /// the batch asks.
     pub(crate) fn confirm(&self, sequence: Sequence, durability: Durability, done: Completion) {
         match self.sharing.get().filter(|_| durability == Durability::Shared) {
-            Some(sharing) => sharing.confirm(sequence, done),
+            Some(sharing) => sharing.confirm(sequence, self.io.clock.monotonic_ns(), done),
             None => done(Ok(())),
+        }
+    }
+
+    /// Calls `done` once everything up to `sequence`, which is durable here, has reached a level.
+    pub(crate) fn await_shared(&self, sequence: Sequence, durability: Durability, done: Completion) {
+        match self.sharing.get().filter(|_| durability == Durability::Shared) {
+            Some(sharing) => {
+                sharing.wake();
+                sharing.wait(sequence, self.io.clock.monotonic_ns(), done);
+            }
+            None => done(Ok(())),
+        }
+    }
+
+    /// Returns an error if no batch can be shared, because the database is not in a cluster.
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        match self.sharing.get() {
+            Some(_) => Ok(()),
+            None => Err(Error::new(
+                Code::NotSupported,
+                "durability 'shared' needs a cluster, and this database is not in one: use sync, interval or os",
+            )),
         }
     }
 
@@ -310,10 +332,7 @@ impl Log {
             synced = writer.unsynced.len();
             for waiter in std::mem::take(&mut writer.unsynced) {
                 debug_assert!(waiter.sequence <= self.durable(), "acknowledged before it is durable");
-                match self.sharing.get().filter(|_| waiter.durability == Durability::Shared) {
-                    Some(sharing) => sharing.wait(waiter.sequence, waiter.done),
-                    None => (waiter.done)(Ok(())),
-                }
+                self.await_shared(waiter.sequence, waiter.durability, waiter.done);
             }
             Ok(())
         });
