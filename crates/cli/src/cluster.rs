@@ -268,7 +268,7 @@ fn watch(
         };
         match outcome {
             Ok(()) => told = None,
-            Err(error) if error.kind() == ErrorKind::Retry => {
+            Err(error) if error.kind() == ErrorKind::Retry || error.code() == Code::Conflict => {
                 // Each reason once: an outage may last for days.
                 if told.as_ref() != Some(&error) {
                     tracing::warn!("could not watch the owner: {error}");

@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 const KEY: &str = "fleet-key";
@@ -99,8 +100,17 @@ impl Store {
 /// How long to wait for another program.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// A port below those that the system gives to connections, so that it stays free while a process that
+/// listens there is down.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (std::process::id().wrapping_mul(101).wrapping_add(tried) % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Sends a PUT without a body, and returns the answer.

@@ -144,10 +144,8 @@ impl Shared {
         }
         match self.exchange_listed(schema, removed, Vec::new(), added) {
             Ok(names) => {
-                let mut manifest = self.manifest.lock();
-                manifest.note_rewrite();
-                self.ask_definitions(&manifest);
-                drop(manifest);
+                // Readers need not wait: rows that are missing too early are not lost.
+                self.manifest.lock().note_rewrite();
                 // The rows are deleted. The next open removes any files left behind.
                 self.remove_files(names.into_iter()).ok();
                 Ok(())

@@ -72,15 +72,14 @@ pub fn wal_file(generation: Generation) -> String {
     frame::file_name(generation)
 }
 
-/// Where the manifest file ends: its number and its length.
+/// The state of a database, and where its manifest file ends: its number and its length. `None` if there is
+/// no database.
 ///
 /// # Errors
-/// As [`read_manifest`].
-pub fn manifest_end(io: &Io) -> Result<(u64, u64)> {
-    match manifest::file::read(io.storage.as_ref())? {
-        Some((number, contents)) => Ok((number, contents.good_bytes as u64)),
-        None => Err(Error::invalid(format!("{} is not a FleetDB database", io.storage.describe()))),
-    }
+/// Its manifest is damaged or cannot be read.
+pub fn find_manifest(io: &Io) -> Result<Option<(State, (u64, u64))>> {
+    let found = manifest::file::read(io.storage.as_ref())?;
+    Ok(found.map(|(number, contents)| (contents.state, (number, contents.good_bytes as u64))))
 }
 
 /// Reads a segment's footer. `name` is relative to the database directory, as in the manifest.

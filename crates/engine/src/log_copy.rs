@@ -40,7 +40,7 @@ impl Database {
     /// let batch = Batch::new().with_rows(rows).with_durability(Durability::Shared);
     /// db.commit_async(batch, move |outcome| send.send(outcome).unwrap()).unwrap();
     /// assert!(receive.try_recv().is_err());
-    /// db.acknowledge_shared(db.log_end().sequence, 0);
+    /// db.acknowledge_shared(db.log_end().sequence, Some(0));
     /// receive.recv().unwrap().unwrap();
     /// ```
     pub fn share_log(&self, sequence: Sequence, copy: Arc<dyn LogCopy>) {
@@ -136,10 +136,11 @@ impl Database {
         self.shared.log.check_shared()
     }
 
-    /// Says that the copy has everything up to a batch, and this many changes of definitions.
-    pub fn acknowledge_shared(&self, sequence: Sequence, definitions: u64) {
+    /// Says that the copy has everything up to a batch, and the definitions of this
+    /// [count](Definitions::count); `None` if it may lack some that the database had when it was opened.
+    pub fn acknowledge_shared(&self, sequence: Sequence, definitions: Option<u64>) {
         if let Some(sharing) = self.shared.log.sharing() {
-            sharing.advance(sequence, definitions);
+            sharing.advance(sequence, definitions.map_or(0, |count| count + 1));
         }
     }
 

@@ -78,8 +78,7 @@ impl Database {
             of_table.to = least;
         }
         of_table.next = of_table.next.max(least.saturating_add(1));
-        drop(numbers);
-        self.shared.wait_until_defined()
+        Ok(())
     }
 
     /// The numbers of a table that are reserved; the first use finds them.

@@ -44,7 +44,8 @@ struct State {
     waiting: Vec<Waiting>,
     /// The last batch that is shared.
     sequence: Sequence,
-    /// The changes of definitions that are shared.
+    /// The changes of definitions that are shared, and one for those that were there when the database was
+    /// opened.
     definitions: u64,
     failed: Option<Error>,
 }

@@ -282,6 +282,11 @@ impl Transaction {
         }
     }
 
+    /// The view that all its statements see, if there is one.
+    pub(crate) fn fixed_view(&self) -> Option<View> {
+        self.fixed_view.clone()
+    }
+
     /// A view of all tables with the collected changes on top.
     pub(crate) fn over(&mut self, view: View) -> Result<View> {
         if self.parts.iter().all(|part| part.batches.bytes() == 0) {

@@ -130,7 +130,7 @@ impl Appender {
         let Some(db) = self.db.upgrade() else { return Err(Error::closed("the database was closed")) };
         match self.target {
             Some(target) if self.at >= (target.end.generation, target.end.bytes) => self.reached(&db, target),
-            _ => db.acknowledge_shared(self.sequence, self.count.unwrap_or(0)),
+            _ => db.acknowledge_shared(self.sequence, self.count),
         }
         Ok(Step::Done)
     }
@@ -193,7 +193,7 @@ impl Appender {
         self.sequence = self.sequence.max(target.end.sequence);
         self.copied.complete(self.sequence, target.at);
         self.target = None;
-        db.acknowledge_shared(self.sequence, self.count.unwrap_or(0));
+        db.acknowledge_shared(self.sequence, self.count);
     }
 
     /// The next bytes of the log, empty at the end; `None` if they are only in segments.

@@ -105,7 +105,7 @@ impl Covering {
         self.last = Some(Instant::now());
         if let Some((covered, place)) = crate::lock(&self.marked).take() {
             self.copied.cover(covered);
-            db.acknowledge_shared(covered.sequence, covered.definitions.unwrap_or(0));
+            db.acknowledge_shared(covered.sequence, covered.definitions);
             if place > self.trimmed {
                 log::trim(&self.requests, place, self.trimmed)?;
                 self.trimmed = place;

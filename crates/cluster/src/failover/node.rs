@@ -14,7 +14,7 @@ use crate::lock;
 use crate::requests::Requests;
 use crate::shipped::{self, MANIFESTS, holding, newest_after, read_manifest, state_of};
 use fleetdb_engine::backup::rebuild;
-use fleetdb_engine::inspect::{State, manifest_end, read_manifest as read_manifest_of, wal_file};
+use fleetdb_engine::inspect::{State, find_manifest, wal_file};
 use fleetdb_engine::io::Io;
 use fleetdb_engine::{Code, Database, Durability, Error, Generation, LogCopy, Result, Sequence};
 use std::collections::BTreeMap;
@@ -152,9 +152,6 @@ impl Node {
         if looked.is_none_or(|looked| looked.elapsed() > self.options.takeover_after / 2) {
             self.seen = None;
         }
-        if self.declines_until.is_some_and(|until| Instant::now() < until) {
-            return Ok(None);
-        }
         let is_free = match &before {
             None => true,
             Some(Named { owner, .. }) => {
@@ -166,10 +163,13 @@ impl Node {
                 was_this || owner.released || since.elapsed() >= self.options.takeover_after
             }
         };
-        let claim = if is_free { self.claim(before.as_ref())? } else { None };
+        let declines = self.declines_until.is_some_and(|until| Instant::now() < until);
+        let claim = if is_free && !declines { self.claim(before.as_ref())? } else { None };
         let Some(mut claim) = claim else { return Ok(None) };
         // Taking over may take longer than others wait.
-        let (lease, stop) = (Arc::clone(&claim.lease), lock(&claim.lease).requests.stop());
+        let lease = Arc::clone(&claim.lease);
+        // A renewal is not ended half-way: the next one would take its effect for another node's.
+        let stop = self.requests.apart().stop();
         let every = self.options.takeover_after / RENEWALS;
         let renew = move || lock(&lease).run();
         claim.renewing = Some(IntervalThread::start("fleetdb-claim", stop, every, renew)?);
@@ -182,8 +182,16 @@ impl Node {
         // Nothing else may have the directory open: it could still be written for the epoch before.
         let _lock = self.io.storage.lock()?;
         let continues = before.is_none_or(|Named { owner, .. }| {
-            owner.node == record.node && record.owned > 0 && record.owned >= owner.since
+            // With the first claim of all, nothing was served yet.
+            let is_first = record.owned == 0 && owner.since == 1;
+            owner.node == record.node && (is_first || (record.owned > 0 && record.owned >= owner.since))
         });
+        if !continues
+            && let Some((number, _)) = newest_after(&self.requests, 0)?
+            && let Some(bytes) = read_manifest(&self.requests, number)?
+        {
+            self.check_is_there(&state_of(&self.requests, number, &bytes)?)?;
+        }
         let addresses = &self.options.addresses;
         match owner::claim(&self.requests, &record.node, addresses, before, continues, self.owner_limit())? {
             Changed::Done(named) => {
@@ -222,7 +230,7 @@ impl Node {
     /// Whether the directory has all that was left in the bucket. It may be an old copy of the one that
     /// was served.
     fn has_all(&self, left: &Left, since: u64) -> Result<bool> {
-        let (Ok((_, state)), Ok(end)) = (read_manifest_of(&self.io), manifest_end(&self.io)) else { return Ok(false) };
+        let Some((state, end)) = find_manifest(&self.io)? else { return Ok(false) };
         let (epoch, defined_end) = left.defined;
         if epoch < since || end < defined_end {
             return Ok(false);
@@ -231,12 +239,25 @@ impl Node {
             return Ok(false);
         }
         for (generation, bytes) in left.files.iter().filter(|(generation, _)| **generation > state.flushed) {
-            let Ok(file) = self.io.storage.read(&wal_file(*generation)) else { return Ok(false) };
-            if !file.read_all()?.starts_with(bytes) {
+            let name = wal_file(*generation);
+            let (folder, file) = name.rsplit_once('/').unwrap_or(("", &name));
+            let is_there = self.io.storage.list(folder)?.iter().any(|listed| listed == file);
+            if !is_there || !self.io.storage.read(&name)?.read_all()?.starts_with(bytes) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Refuses a manifest that only stands for a database.
+    fn check_is_there(&self, state: &State) -> Result<()> {
+        match is_elsewhere_yet(state) {
+            true => Err(Error::new(
+                Code::Conflict,
+                "the first node of the cluster has not sent its database yet: start that node",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Excludes the owners before, and makes the directory hold all that they have acknowledged as
@@ -247,7 +268,7 @@ impl Node {
     /// the database meanwhile, or only the directory of another node has it.
     pub fn take_over(&mut self, claim: Claim) -> Result<Taken> {
         let Claim { lease, renewing, continues, epoch, since } = claim;
-        let local = read_manifest_of(&self.io).ok().map(|(_, state)| state.database_id);
+        let local = find_manifest(&self.io)?.map(|(state, _)| state.database_id);
         if since == 1 && continues && self.record.owned == 0 {
             // Nobody has owned the database before: what this directory has is the database.
             self.record.owned = epoch;
@@ -255,17 +276,17 @@ impl Node {
         }
         let random = &self.io.random;
         let new_id = || format!("{:016x}{:016x}", random.next_u64(), random.next_u64());
-        let is_elsewhere = local.is_some();
-        let fenced = fence(&self.requests, epoch, &local.unwrap_or_else(new_id), is_elsewhere)?;
+        let is_elsewhere = continues && local.is_some();
+        let fenced = fence(&self.requests, epoch, &local.clone().unwrap_or_else(new_id), is_elsewhere)?;
         let left = close_logs(&self.requests, &fenced.state, epoch, &self.record.node)?;
-        let continues = continues && self.has_all(&left, since)?;
+        // Nothing was shared yet of a database that only this directory has.
+        let is_source = self.record.owned > 0 && local.as_ref() == Some(&left.state.database_id);
+        let continues = match is_elsewhere_yet(&fenced.state) && is_source {
+            true => true,
+            false => continues && self.has_all(&left, since)?,
+        };
         if !continues {
-            if is_elsewhere_yet(&fenced.state) {
-                return Err(Error::new(
-                    Code::Conflict,
-                    "the first node of the cluster has not sent its database yet: start that node",
-                ));
-            }
+            self.check_is_there(&fenced.state)?;
             self.rebuild(&left.state, &left.files)?;
         }
         shipped::remember(&self.io, self.requests.url(), fenced.number, &fenced.manifest)?;
@@ -328,7 +349,7 @@ impl Taken {
         let mut defined = State { database_id: db.defined().0.database_id, ..State::default() };
         defined.define(&left.state);
         let requests = &node.requests;
-        let (weak, copied) = (Arc::downgrade(db), Copied::new(left.starts, (epoch, 0), covered));
+        let (weak, copied) = (Arc::downgrade(db), Copied::new(left.starts.clone(), (epoch, 0), covered));
         let copied = Arc::new(copied);
         let of_fence = weak.clone();
         copied.on_fence(Box::new(move |error| {
@@ -337,7 +358,9 @@ impl Taken {
             }
             ended(error);
         }));
-        db.share_log(sequence, Arc::clone(&copied) as Arc<dyn LogCopy>);
+        // Of a database that was not in a cluster before, nothing was shared, and all may be shown.
+        let shared = if is_elsewhere_yet(&left.state) { end.sequence } else { sequence };
+        db.share_log(shared, Arc::clone(&copied) as Arc<dyn LogCopy>);
         let appender = Appender {
             requests: requests.apart(),
             copied: Arc::clone(&copied),

@@ -150,6 +150,9 @@ impl Inner {
 
     fn take(&self, number: u64, manifest: Bytes, written: Option<SystemTime>) -> Result<()> {
         let state = state_of(&self.requests, number, &manifest)?;
+        if state.replay_from.is_some_and(|replay_from| replay_from.is_elsewhere) {
+            return Err(Error::retry(format!("{} does not have its database yet", self.requests.url())));
+        }
         let named = state.segments.values().map(|entry| (segment_file(entry), (segment_name(entry), entry.bytes)));
         *lock(&self.seen) = Seen { number, manifest, written, segments: named.collect() };
         Ok(())

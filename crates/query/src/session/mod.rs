@@ -228,24 +228,26 @@ impl Session {
     /// The given tables, or all, as statements see them now, including the changes of the open
     /// transaction.
     pub(crate) fn current(&self, only: Option<&[TableId]>) -> Result<View> {
-        self.current_by(only, |only| self.store.settled_view(only))
-    }
-
-    /// As [`current`](Self::current), with the view that `view` gives.
-    pub(crate) fn current_by(
-        &self,
-        only: Option<&[TableId]>,
-        view: impl Fn(Option<&[TableId]>) -> Result<View>,
-    ) -> Result<View> {
         self.store.refresh()?;
         let mut transaction = self.transaction();
         match only {
-            Some(tables) if transaction.is_none() => view(Some(tables)),
+            Some(tables) if transaction.is_none() => self.store.settled_view(Some(tables)),
             _ => {
-                let base = transaction.base(|| view(None))?;
+                let base = transaction.base(|| self.store.settled_view(None))?;
                 transaction.over(base)
             }
         }
+    }
+
+    /// As [`current`](Self::current), for a look at the definitions only: what it shows may be lost, and
+    /// nothing waits.
+    pub(crate) fn glimpse(&self, tables: &[TableId]) -> Result<View> {
+        let mut transaction = self.transaction();
+        if transaction.is_none() {
+            return Ok(self.store.view_of(Some(tables)));
+        }
+        let base = transaction.fixed_view().unwrap_or_else(|| self.store.view());
+        transaction.over(base)
     }
 
     /// Makes the following statements see the current state of the database.

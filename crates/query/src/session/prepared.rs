@@ -214,12 +214,9 @@ impl PreparedQuery {
     /// See [`Prepared::is_current`].
     pub(crate) fn is_current(&self, session: &Session) -> bool {
         let plan = self.plan();
-        // Nothing of the view is shown, so it need not be settled.
-        !self.has_moved(session, &plan)
-            && plan.kept.as_ref().is_some_and(|Kept { binding, .. }| {
-                let view = session.current_by(Some(&binding.tables()), |only| Ok(session.store.view_of(only)));
-                view.is_ok_and(|view| binding.fits(&view))
-            })
+        let fits =
+            |Kept { binding, .. }: &Kept| session.glimpse(&binding.tables()).is_ok_and(|view| binding.fits(&view));
+        !self.has_moved(session, &plan) && plan.kept.as_ref().is_some_and(fits)
     }
 
     /// See [`Prepared::takes_literals`].
