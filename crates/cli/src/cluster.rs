@@ -33,16 +33,16 @@ const LONG_RETRY: Duration = Duration::from_secs(5);
 /// Options of a node of a cluster, also in the configuration file.
 #[derive(clap::Args, Default, Deserialize)]
 pub struct ClusterOptions {
-    /// Bucket that has the log of the database, so that another node goes on with it if this one is lost,
-    /// s3://BUCKET/PREFIX [default: none]
+    /// Bucket that has the log of the database, so that another node goes on with it if this one is
+    /// lost, s3://BUCKET/PREFIX [default: none]
     #[arg(long, env = "FLEETDB_CLUSTER", value_name = "URL")]
     cluster: Option<String>,
-    /// Time in milliseconds without a sign of the owner after which another node takes over, the same on
-    /// all nodes, at least 500 [default: 5000]
+    /// Time in milliseconds without a sign of the owner after which another node takes over, the
+    /// same on all nodes, at least 500 [default: 5000]
     #[arg(long, env = "FLEETDB_TAKEOVER_AFTER_MS")]
     takeover_after_ms: Option<u64>,
-    /// Host name or address under which clients reach this node [default: that of each listener, unless it
-    /// is 0.0.0.0 or of this machine only]
+    /// Host name or address under which clients reach this node [default: that of each listener,
+    /// unless it is 0.0.0.0 or of this machine only]
     #[arg(long, env = "FLEETDB_ADVERTISE", value_name = "HOST")]
     advertise: Option<String>,
 }
@@ -170,8 +170,8 @@ enum Ended {
     Fenced(Error),
 }
 
-/// Answers reads from the newest manifest until the node has claimed the database; `None` if the process
-/// is told to stop.
+/// Answers reads from the newest manifest until the node has claimed the database; `None` if the
+/// process is told to stop.
 fn stand_by(
     node: Node,
     config: &Config,

@@ -1,5 +1,6 @@
-//! What a copy of the log elsewhere needs: how far the log is durable, its bytes, and a place to say how
-//! much of it is copied. A cluster copies the log to a bucket, so that another machine can go on with it.
+//! What a copy of the log elsewhere needs: how far the log is durable, its bytes, and a place to
+//! say how much of it is copied. A cluster copies the log to a bucket, so that another machine can
+//! go on with it.
 //!
 //! The log is copied as it is on disk, in pieces of WAL files ([`Database::log_end`],
 //! [`Database::read_log`]). Definitions are not in the log but in the manifest
@@ -18,8 +19,8 @@ use bytes::Bytes;
 use std::sync::Arc;
 
 impl Database {
-    /// From now on, batches may ask for [`Durability::Shared`], and changes of definitions wait until they
-    /// are shared. Everything up to `sequence` is. Only the first call counts.
+    /// From now on, batches may ask for [`Durability::Shared`], and changes of definitions wait
+    /// until they are shared. Everything up to `sequence` is. Only the first call counts.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, ColumnType, Database, Durability, LogCopy, Result, Rows, Settings};
@@ -49,8 +50,8 @@ impl Database {
     }
 
     /// A view to answer a client from: of all tables, or of some. If [`Settings::durability`] is
-    /// [`Durability::Shared`], it shows nothing that the loss of this machine could take back: it waits
-    /// until what it shows is shared.
+    /// [`Durability::Shared`], it shows nothing that the loss of this machine could take back: it
+    /// waits until what it shows is shared.
     ///
     /// # Errors
     /// Another machine may have gone on with the log, or the log was not shared in time.
@@ -71,9 +72,9 @@ impl Database {
         self.shared.log.end()
     }
 
-    /// The bytes of a generation's WAL file from `from` on, at most `most` of them; `None` if the file is
-    /// gone because the generation is in segments. The newest file may have more bytes than are durable
-    /// ([`log_end`](Self::log_end)). The others are complete.
+    /// The bytes of a generation's WAL file from `from` on, at most `most` of them; `None` if the
+    /// file is gone because the generation is in segments. The newest file may have more bytes than
+    /// are durable ([`log_end`](Self::log_end)). The others are complete.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -102,8 +103,8 @@ impl Database {
         (state, manifest.definitions())
     }
 
-    /// Waits until everything written so far is as durable as this level. It is for writes that did not
-    /// name one.
+    /// Waits until everything written so far is as durable as this level. It is for writes that did
+    /// not name one.
     ///
     /// ```
     /// use fleetdb_engine::{Database, Durability, Settings, io::{Io, MemoryStorage}};
@@ -137,14 +138,16 @@ impl Database {
     }
 
     /// Says that the copy has everything up to a batch, and the definitions of this
-    /// [count](Definitions::count); `None` if it may lack some that the database had when it was opened.
+    /// [count](Definitions::count); `None` if it may lack some that the database had when it was
+    /// opened.
     pub fn acknowledge_shared(&self, sequence: Sequence, definitions: Option<u64>) {
         if let Some(sharing) = self.shared.log.sharing() {
             sharing.advance(sequence, definitions.map_or(0, |count| count + 1));
         }
     }
 
-    /// Ends the wait of batches that were not shared in time. Who copies the log calls it now and then.
+    /// Ends the wait of batches that were not shared in time. Who copies the log calls it now and
+    /// then.
     pub fn expire_shared(&self) {
         if let Some(sharing) = self.shared.log.sharing() {
             sharing.expire(self.shared.io.clock.monotonic_ns());

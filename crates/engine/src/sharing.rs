@@ -1,7 +1,7 @@
 //! Who waits until what they wrote is in the log that a cluster keeps elsewhere.
 //!
-//! Owns the waiters and how far that log has come. Does not own the log: the cluster's crate copies it
-//! ([`crate::log_copy`]), and says how far it is.
+//! Owns the waiters and how far that log has come. Does not own the log: the cluster's crate copies
+//! it ([`crate::log_copy`]), and says how far it is.
 
 use crate::error::{Code, Error, Result};
 use crate::ids::Sequence;
@@ -19,8 +19,8 @@ type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 pub trait LogCopy: Send + Sync {
     /// More of the log is durable. This must not wait.
     fn wake(&self);
-    /// Returns an error if another machine may have gone on with the copy, so that answers from here
-    /// might be old. This must not wait.
+    /// Returns an error if another machine may have gone on with the copy, so that answers from
+    /// here might be old. This must not wait.
     ///
     /// # Errors
     /// What the client is told.
@@ -44,8 +44,8 @@ struct State {
     waiting: Vec<Waiting>,
     /// The last batch that is shared.
     sequence: Sequence,
-    /// The changes of definitions that are shared, and one for those that were there when the database was
-    /// opened.
+    /// The changes of definitions that are shared, and one for those that were there when the
+    /// database was opened.
     definitions: u64,
     failed: Option<Error>,
 }
@@ -59,8 +59,8 @@ struct Waiting {
 }
 
 impl Sharing {
-    /// Everything up to `sequence` is shared. Readers must not see what follows, up to `last`, before it
-    /// is.
+    /// Everything up to `sequence` is shared. Readers must not see what follows, up to `last`,
+    /// before it is.
     pub(crate) fn new(sequence: Sequence, last: Sequence, copy: Arc<dyn LogCopy>) -> Self {
         let state = Mutex::new(State { sequence, ..State::default() });
         let (asked, asked_definitions) = (AtomicU64::new(last.0), AtomicU64::new(0));
@@ -82,7 +82,8 @@ impl Sharing {
         self.asked_definitions.fetch_max(count, Ordering::Release);
     }
 
-    /// Calls `done` once a batch is shared, or will never be, or is not within [`MAX_WAIT`] from now.
+    /// Calls `done` once a batch is shared, or will never be, or is not within [`MAX_WAIT`] from
+    /// now.
     pub(crate) fn wait(&self, sequence: Sequence, now_ns: u64, done: Completion) {
         let mut state = self.state.lock();
         let outcome = match &state.failed {
@@ -131,8 +132,8 @@ impl Sharing {
         }
     }
 
-    /// Ends the wait of those that have waited for too long. It is then unknown whether their batches will
-    /// be shared.
+    /// Ends the wait of those that have waited for too long. It is then unknown whether their
+    /// batches will be shared.
     pub(crate) fn expire(&self, now_ns: u64) {
         let expired: Vec<_> = self.state.lock().waiting.extract_if(.., |waiting| waiting.until_ns <= now_ns).collect();
         for waiting in expired {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 pub struct OwnerUrl(Arc<Mutex<Option<String>>>);
 
 impl OwnerUrl {
-    /// Sets the URL, such as `http://10.0.0.7:8086`; `None` if nobody takes writes, or nobody knows who.
+    /// Sets the URL, such as `http://10.0.0.7:8086`; `None` if nobody takes writes, or nobody knows
+    /// who.
     pub fn set(&self, url: Option<String>) {
         *self.0.lock() = url;
     }

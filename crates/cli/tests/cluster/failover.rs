@@ -1,6 +1,6 @@
-//! Two nodes of a cluster while clients append and read: nodes are killed, paused and stopped, and the
-//! store goes away. What is checked: nothing acknowledged is lost, and no client reads less than it has
-//! read or written before.
+//! Two nodes of a cluster while clients append and read: nodes are killed, paused and stopped, and
+//! the store goes away. What is checked: nothing acknowledged is lost, and no client reads less
+//! than it has read or written before.
 //!
 //! `FLEETDB_ROUNDS` sets the number of faults, and `FLEETDB_SEED` their order.
 

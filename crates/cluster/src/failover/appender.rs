@@ -1,10 +1,10 @@
 //! Copies the log to the bucket, in pieces of WAL files, as soon as it is durable on this machine.
 //!
-//! 1. The appender notes how far the log is durable, and then how definitions stand: so they are at least
-//!    as new as those that the batches need.
+//! 1. The appender notes how far the log is durable, and then how definitions stand: so they are at
+//!    least as new as those that the batches need.
 //! 2. It appends objects up to there, and then acknowledges the batches.
-//! 3. If a WAL file is gone because its generation is in segments, or if rows were rewritten, the log goes
-//!    on only after a manifest that covers this.
+//! 3. If a WAL file is gone because its generation is in segments, or if rows were rewritten, the
+//!    log goes on only after a manifest that covers this.
 
 use super::copied::Copied;
 use super::definitions::Redefined;
@@ -16,8 +16,8 @@ use fleetdb_engine::{Code, Database, Definitions, Error, Generation, LogEnd, Res
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The largest piece. Taking over reads such pieces in parallel, and a store takes little longer for one
-/// of them than for a small one. Tests cut frames in the middle.
+/// The largest piece. Taking over reads such pieces in parallel, and a store takes little longer
+/// for one of them than for a small one. Tests cut frames in the middle.
 const MAX_PIECE_BYTES: u64 = if cfg!(test) { 200 } else { 1 << 20 };
 /// Time after which the appender looks again although nobody woke it.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -34,14 +34,14 @@ pub(super) struct Appender {
     pub(super) sequence: Sequence,
     /// The definitions that the bucket has.
     pub(super) defined: State,
-    /// Their count; `None` before the first object of the epoch, which has definitions in any case, and
-    /// says where the log of this epoch begins, so that what an earlier owner has left incomplete is cut
-    /// off.
+    /// Their count; `None` before the first object of the epoch, which has definitions in any case,
+    /// and says where the log of this epoch begins, so that what an earlier owner has left
+    /// incomplete is cut off.
     pub(super) count: Option<u64>,
     /// What is being copied.
     pub(super) target: Option<Target>,
-    /// The object that is being appended. If it is unknown whether it is there, no other may be tried in
-    /// its place.
+    /// The object that is being appended. If it is unknown whether it is there, no other may be
+    /// tried in its place.
     pub(super) pending: Option<Pending>,
     /// The last error that was told.
     pub(super) told: Option<Error>,

@@ -1,5 +1,5 @@
-//! How much of a database is in the bucket. The threads of an owner share this: one appends to the log,
-//! one ships manifests, one renews the claim, and the engine asks whether it may answer.
+//! How much of a database is in the bucket. The threads of an owner share this: one appends to the
+//! log, one ships manifests, one renews the claim, and the engine asks whether it may answer.
 
 use super::log::Place;
 use crate::lock;

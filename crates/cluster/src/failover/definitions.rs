@@ -1,5 +1,5 @@
-//! What changed in the definitions of a database: tables, views and reserved numbers. The log has it in
-//! front of the batches that need it.
+//! What changed in the definitions of a database: tables, views and reserved numbers. The log has
+//! it in front of the batches that need it.
 
 use fleetdb_engine::inspect::State;
 use fleetdb_engine::{Definitions, StoredQuery, TableId, TableSchema};

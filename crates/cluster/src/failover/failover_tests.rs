@@ -1,5 +1,6 @@
-//! Nodes that crash, pause and lose their disks, and a store that loses answers and applies writes late.
-//! In the end a new node must have every batch that was acknowledged as shared, and none twice.
+//! Nodes that crash, pause and lose their disks, and a store that loses answers and applies writes
+//! late. In the end a new node must have every batch that was acknowledged as shared, and none
+//! twice.
 
 use super::node::Parts;
 use super::*;
@@ -53,8 +54,8 @@ struct Fleet {
     /// The number of the next batch.
     next: i64,
     acknowledged: Arc<Mutex<BTreeSet<i64>>>,
-    /// What the columns of the table may be: what the last acknowledged change made of them, or a later
-    /// one of unknown outcome.
+    /// What the columns of the table may be: what the last acknowledged change made of them, or a
+    /// later one of unknown outcome.
     columns: BTreeSet<Vec<String>>,
     /// Batches whose rows were deleted.
     deleted: BTreeSet<i64>,
@@ -181,8 +182,8 @@ impl Fleet {
         }
     }
 
-    /// Makes a change that waits until it is shared; the bucket is kept up to date meanwhile. Sometimes the
-    /// machine crashes before that. Returns whether the change was acknowledged.
+    /// Makes a change that waits until it is shared; the bucket is kept up to date meanwhile.
+    /// Sometimes the machine crashes before that. Returns whether the change was acknowledged.
     fn change(&mut self, number: usize, change: impl FnOnce(&Database) -> fleetdb_engine::Result<()> + Send) -> bool {
         let (mut steps, loses_disk) = (self.pick(12), self.pick(2) == 0);
         let random = &mut self.random;
@@ -362,7 +363,8 @@ fn contents(db: &Database) -> BTreeMap<i64, i64> {
     rows
 }
 
-/// Runs one history. Returns how many machines crashed, took over, and how many batches were acknowledged.
+/// Runs one history. Returns how many machines crashed, took over, and how many batches were
+/// acknowledged.
 fn run(seed: u64) -> [u64; 3] {
     let mut fleet = Fleet::new(seed);
     fleet.take_over(0).unwrap();

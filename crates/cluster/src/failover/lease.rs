@@ -73,7 +73,8 @@ impl Lease {
         }
     }
 
-    /// Renews the claim, or gives it up so that nobody needs to wait. `false` if another node has it.
+    /// Renews the claim, or gives it up so that nobody needs to wait. `false` if another node has
+    /// it.
     pub(super) fn renew(&mut self, released: bool) -> Result<bool> {
         if self.is_lost() {
             return Ok(false);

@@ -1,8 +1,8 @@
 //! The log in the bucket: numbered objects, each created only if its number is free.
 //!
 //! An object holds a piece of a WAL file, changed definitions, or both; or it closes the log of its
-//! epoch. Its bytes: magic `FLEETLOG`, format version 4, length of the header 4, the header as JSON, the
-//! piece, and the CRC32C of all that. `docs/format.md` has the details.
+//! epoch. Its bytes: magic `FLEETLOG`, format version 4, length of the header 4, the header as
+//! JSON, the piece, and the CRC32C of all that. `docs/format.md` has the details.
 
 use super::LOG;
 use super::definitions::Redefined;
@@ -92,11 +92,12 @@ impl LogObject {
     }
 }
 
-/// Creates an object: `false` if another one has its place, so that this node is no longer the owner.
+/// Creates an object: `false` if another one has its place, so that this node is no longer the
+/// owner.
 ///
 /// # Errors
-/// The store refuses the request or does not answer. The object may be there, now or later, so the same
-/// object must be tried again, and no other in its place.
+/// The store refuses the request or does not answer. The object may be there, now or later, so the
+/// same object must be tried again, and no other in its place.
 pub(super) fn append(requests: &Requests, place: Place, bytes: &Bytes) -> Result<bool> {
     let (name, bytes) = (name(place), bytes.clone());
     requests.wait(move |bucket| async move {
@@ -170,8 +171,8 @@ fn read(requests: &Requests, place: Place) -> Result<Option<LogObject>> {
     read.map(|(bytes, _)| LogObject::decode(&full, &bytes)).transpose()
 }
 
-/// Removes the objects before a place that a durable manifest covers. What closes a log stays for ever:
-/// otherwise a late request could create its number again.
+/// Removes the objects before a place that a durable manifest covers. What closes a log stays for
+/// ever: otherwise a late request could create its number again.
 pub(super) fn trim(requests: &Requests, before: Place, trimmed: Place) -> Result<u64> {
     // Objects of this node's epochs have known numbers; what is left of earlier ones is listed.
     requests.wait(move |bucket| async move {

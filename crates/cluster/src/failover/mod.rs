@@ -1,5 +1,5 @@
-//! A database that survives the loss of its machine: its log, its segments and the name of its owner are
-//! in a bucket, and another node goes on with it.
+//! A database that survives the loss of its machine: its log, its segments and the name of its
+//! owner are in a bucket, and another node goes on with it.
 //!
 //! | object in `p/00` | what it is |
 //! |---|---|
@@ -8,16 +8,17 @@
 //! | `manifest/`, `segments/` | as of any [shipped](crate::shipped) database; a manifest also says where the log goes on |
 //!
 //! 1. A [`Node`] stands by: it copies the segments of the newest manifest, and watches the owner.
-//! 2. It takes over ([`takeover`]): it claims the next epoch, writes the next manifest in the name of that
-//!    epoch, closes the logs of earlier epochs, and rebuilds the database from what is there.
+//! 2. It takes over ([`takeover`]): it claims the next epoch, writes the next manifest in the name
+//!    of that epoch, closes the logs of earlier epochs, and rebuilds the database from what is
+//!    there.
 //! 3. It serves as an [`Ownership`]: [`appender`] copies the log to the bucket, [`covering`] ships
 //!    manifests, so that the log can be trimmed, and [`lease`] renews the claim.
-//! 4. Once another node has claimed the database, the node is fenced: its next append or renewal finds
-//!    another's object in its place.
+//! 4. Once another node has claimed the database, the node is fenced: its next append or renewal
+//!    finds another's object in its place.
 //!
-//! `crates/sim/src/takeover.rs` is a model of this, whose states are visited exhaustively. The bucket
-//! never has a batch that the owner's disk lacks, so an owner that is started again, and was not
-//! replaced meanwhile, goes on with its own directory.
+//! `crates/sim/src/takeover.rs` is a model of this, whose states are visited exhaustively. The
+//! bucket never has a batch that the owner's disk lacks, so an owner that is started again, and was
+//! not replaced meanwhile, goes on with its own directory.
 
 mod appender;
 mod copied;

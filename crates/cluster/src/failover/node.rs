@@ -1,4 +1,5 @@
-//! A node of a cluster: it stands by until it owns the database, and then keeps the bucket up to date.
+//! A node of a cluster: it stands by until it owns the database, and then keeps the bucket up to
+//! date.
 
 use super::PARTITION;
 use super::appender::Appender;
@@ -23,7 +24,8 @@ use std::time::{Duration, Instant};
 
 /// How many times an owner renews its claim before others would take over.
 const RENEWALS: u32 = 5;
-/// For how many times the time of a takeover a node claims nothing after it has failed to take over.
+/// For how many times the time of a takeover a node claims nothing after it has failed to take
+/// over.
 const DECLINED: u32 = 3;
 /// How often waiting batches are looked at.
 const EXPIRY_LOOK: Duration = Duration::from_millis(500);
@@ -36,7 +38,8 @@ const RELEASE_LOOK: Duration = Duration::from_millis(5);
 /// How a node behaves.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Time without a renewal after which others take over. The same on all nodes: reads rely on it.
+    /// Time without a renewal after which others take over. The same on all nodes: reads rely on
+    /// it.
     pub takeover_after: Duration,
     /// Time between two manifests.
     pub ship_interval: Duration,
@@ -96,8 +99,8 @@ impl Node {
     /// Prepares the node whose directory is that of `io`. Nothing is claimed yet.
     ///
     /// # Errors
-    /// The directory belongs to another cluster, the prefix has a shipped database, or the store does not
-    /// answer.
+    /// The directory belongs to another cluster, the prefix has a shipped database, or the store
+    /// does not answer.
     pub fn open(bucket: &Bucket, io: Io, options: NodeOptions) -> Result<Self> {
         let outside = Requests::new(bucket.clone())?;
         let folders = outside.wait(|bucket| async move { bucket.folders().await })?;
@@ -133,8 +136,8 @@ impl Node {
         self.declines_until = Some(Instant::now() + self.options.takeover_after * DECLINED);
     }
 
-    /// The time limit for a request to the object that names the owner. One request that hangs must not
-    /// make a claim old.
+    /// The time limit for a request to the object that names the owner. One request that hangs must
+    /// not make a claim old.
     fn owner_limit(&self) -> Duration {
         self.options.takeover_after / 3
     }
@@ -176,7 +179,8 @@ impl Node {
         Ok(Some(claim))
     }
 
-    /// Claims the database whoever owns it; `None` if another node was faster. The claim is not renewed.
+    /// Claims the database whoever owns it; `None` if another node was faster. The claim is not
+    /// renewed.
     pub(super) fn claim(&self, before: Option<&Named>) -> Result<Option<Claim>> {
         let (record, sent) = (&self.record, Instant::now());
         // Nothing else may have the directory open: it could still be written for the epoch before.
@@ -227,8 +231,8 @@ impl Node {
         rebuild(&holding(&self.requests, state)?, state, log, &self.io).map(|_| ())
     }
 
-    /// Whether the directory has all that was left in the bucket. It may be an old copy of the one that
-    /// was served.
+    /// Whether the directory has all that was left in the bucket. It may be an old copy of the one
+    /// that was served.
     fn has_all(&self, left: &Left, since: u64) -> Result<bool> {
         let Some((state, end)) = find_manifest(&self.io)? else { return Ok(false) };
         let (epoch, defined_end) = left.defined;
@@ -264,8 +268,8 @@ impl Node {
     /// shared. Then the database can be opened and [served](Ownership::start).
     ///
     /// # Errors
-    /// The store does not answer: the claim can be made again. [`Code::Conflict`]: another node has claimed
-    /// the database meanwhile, or only the directory of another node has it.
+    /// The store does not answer: the claim can be made again. [`Code::Conflict`]: another node has
+    /// claimed the database meanwhile, or only the directory of another node has it.
     pub fn take_over(&mut self, claim: Claim) -> Result<Taken> {
         let Claim { lease, renewing, continues, epoch, since } = claim;
         let local = find_manifest(&self.io)?.map(|(state, _)| state.database_id);
@@ -328,8 +332,8 @@ impl Taken {
         self.epoch
     }
 
-    /// Connects the database, which was opened from the node's directory, with the bucket. `ended` is
-    /// called once if another node takes over; the database then accepts nothing any more.
+    /// Connects the database, which was opened from the node's directory, with the bucket. `ended`
+    /// is called once if another node takes over; the database then accepts nothing any more.
     pub(super) fn parts(self, node: &Node, db: &Arc<Database>, ended: impl FnOnce(Error) + Send + 'static) -> Parts {
         let Self { epoch, lease, renewing, continues, left } = self;
         let end = db.log_end();

@@ -24,8 +24,8 @@ pub struct Owner {
     pub node: String,
     /// The number of the claim.
     pub epoch: u64,
-    /// The first epoch since which this node has owned the partition without a break. Its directory then
-    /// has all that is in the bucket.
+    /// The first epoch since which this node has owned the partition without a break. Its directory
+    /// then has all that is in the bucket.
     pub since: u64,
     /// How often the owner has renewed this epoch.
     pub renewals: u64,
@@ -58,8 +58,8 @@ pub(super) fn read(requests: &Requests, limit: Duration) -> Result<Option<Named>
     Ok(Some(Named { owner: decode(requests.url(), &bytes)?, version }))
 }
 
-/// Claims the next epoch. `before` is what the caller saw. If `continues`, the directory of the node has
-/// all that is in the bucket.
+/// Claims the next epoch. `before` is what the caller saw. If `continues`, the directory of the
+/// node has all that is in the bucket.
 pub(super) fn claim(
     requests: &Requests,
     node: &str,

@@ -1,5 +1,5 @@
-//! What a node remembers in its data directory: who it is, and up to which epoch the directory has all
-//! that is in the bucket.
+//! What a node remembers in its data directory: who it is, and up to which epoch the directory has
+//! all that is in the bucket.
 
 use super::FILE;
 use fleetdb_engine::io::Io;

@@ -1,9 +1,10 @@
 //! How a node takes over: it excludes the nodes before it, and finds what they have left.
 //!
 //! 1. A manifest in the name of the new epoch: no earlier owner can write the next one ([`fence`]).
-//! 2. The logs of earlier epochs are closed, each at its first free number: no earlier owner can append
-//!    ([`log::close`]).
-//! 3. The objects of these logs that no manifest covers are put together to WAL files ([`Left::add`]).
+//! 2. The logs of earlier epochs are closed, each at its first free number: no earlier owner can
+//!    append ([`log::close`]).
+//! 3. The objects of these logs that no manifest covers are put together to WAL files
+//!    ([`Left::add`]).
 
 use super::log::{self, Header, LogObject, Place};
 use crate::requests::Requests;
@@ -37,8 +38,8 @@ pub(super) struct Left {
     pub(super) defined: (u64, (u64, u64)),
 }
 
-/// Writes the next manifest in the name of an epoch. If there is none yet, it is that of an empty database
-/// with this id, or stands for a database that is still elsewhere.
+/// Writes the next manifest in the name of an epoch. If there is none yet, it is that of an empty
+/// database with this id, or stands for a database that is still elsewhere.
 pub(super) fn fence(requests: &Requests, epoch: u64, database_id: &str, is_elsewhere: bool) -> Result<Fenced> {
     loop {
         let (newest, state) = match newest_after(requests, 0)? {
