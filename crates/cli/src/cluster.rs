@@ -1,6 +1,8 @@
 //! `fleetdb serve --cluster`: a server that another one replaces if its machine is lost.
 
+use crate::shipped::at_least;
 use crate::stdout::print_line;
+use fleetdb_cluster::Told;
 use fleetdb_cluster::bucket::Bucket;
 use fleetdb_cluster::failover::{Claim, Node, NodeOptions, Owner, Ownership};
 use fleetdb_cluster::shipped::{Moment, ShippedDatabase};
@@ -37,7 +39,7 @@ pub struct ClusterOptions {
     /// lost, s3://BUCKET/PREFIX [default: none]
     #[arg(long, env = "FLEETDB_CLUSTER", value_name = "URL")]
     cluster: Option<String>,
-    /// Time in milliseconds without a sign of the owner after which another node takes over, the
+    /// Time in milliseconds without a renewal by the owner after which another node takes over, the
     /// same on all nodes, at least 500 [default: 5000]
     #[arg(long, env = "FLEETDB_TAKEOVER_AFTER_MS")]
     takeover_after_ms: Option<u64>,
@@ -63,12 +65,8 @@ impl ClusterOptions {
     }
 
     fn takeover_after(&self) -> Result<Duration> {
-        match self.takeover_after_ms.unwrap_or(TAKEOVER_AFTER_MS) {
-            ms if ms < MIN_TAKEOVER_AFTER_MS => Err(Error::invalid(format!(
-                "option takeover_after_ms is {ms}, but must be at least {MIN_TAKEOVER_AFTER_MS}"
-            ))),
-            ms => Ok(Duration::from_millis(ms)),
-        }
+        let ms = self.takeover_after_ms.unwrap_or(TAKEOVER_AFTER_MS);
+        at_least("takeover_after_ms", ms, MIN_TAKEOVER_AFTER_MS)
     }
 
     /// Checks whether the options fit together, and fit a server of this configuration.
@@ -183,7 +181,7 @@ fn stand_by(
     let owner = OwnerUrl::default();
     let (stopped, seen) = (Arc::clone(&is_stopped), owner.clone());
     let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let (send, claimed) = oneshot::channel();
+    let (send, mut claimed) = oneshot::channel();
     let watching = std::thread::Builder::new()
         .name("fleetdb-standby".to_owned())
         .spawn(move || {
@@ -194,27 +192,20 @@ fn stand_by(
             send.send(watch(node, looks, &stopped, see)).ok();
         })
         .map_err(|e| Error::io("could not start the thread that watches the owner", &e))?;
-    let mut claimed = claimed;
-    // If nobody owns the database, this takes no time, and there need be no server.
-    let soon = stop.wait_or(async { tokio::time::timeout(looks, &mut claimed).await });
-    let outcome = match soon {
-        None => None,
-        Some(Ok(outcome)) => Some(outcome),
-        Some(Err(_)) => {
-            let mut server = None;
-            loop {
+    // If nobody owns the database, a claim takes no time, and there need be no server.
+    let (mut server, mut wait) = (None, looks);
+    let outcome = loop {
+        match stop.wait_or(async { tokio::time::timeout(wait, &mut claimed).await }) {
+            Some(Err(_)) => {
                 if server.is_none() {
                     server = standby_server(config, bucket, owner.clone())?;
                 }
-                // There may be a manifest by then.
-                let wait = if server.is_some() { Duration::MAX } else { FOLLOW_INTERVAL };
-                match stop.wait_or(async { tokio::time::timeout(wait, &mut claimed).await }) {
-                    Some(Err(_)) => {}
-                    ended => {
-                        server.map_or(Ok(()), Server::stop)?;
-                        break ended.and_then(std::result::Result::ok);
-                    }
-                }
+                // There may be a manifest later.
+                wait = if server.is_some() { Duration::MAX } else { FOLLOW_INTERVAL };
+            }
+            ended => {
+                server.map_or(Ok(()), Server::stop)?;
+                break ended.and_then(std::result::Result::ok);
             }
         }
     };
@@ -254,7 +245,7 @@ fn watch(
     is_stopped: &AtomicBool,
     see: impl Fn(Option<&Owner>),
 ) -> Result<(Claim, Node)> {
-    let (mut told, mut followed) = (None, None::<Instant>);
+    let (mut told, mut followed) = (Told::default(), None::<Instant>);
     loop {
         let claimed = node.try_claim();
         see(node.last_owner());
@@ -267,13 +258,11 @@ fn watch(
             looked => looked.map(|_| ()),
         };
         match outcome {
-            Ok(()) => told = None,
+            Ok(()) => {
+                told.ended();
+            }
             Err(error) if error.kind() == ErrorKind::Retry || error.code() == Code::Conflict => {
-                // Each reason once: an outage may last for days.
-                if told.as_ref() != Some(&error) {
-                    tracing::warn!("could not watch the owner: {error}");
-                    told = Some(error);
-                }
+                told.failed("could not watch the owner", error);
             }
             Err(error) => return Err(error),
         }

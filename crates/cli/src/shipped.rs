@@ -213,11 +213,14 @@ impl BucketOptions {
 }
 
 fn interval(option: &str, given_ms: Option<u64>) -> Result<Duration> {
-    match given_ms.unwrap_or(INTERVAL_MS) {
-        ms if ms < MIN_INTERVAL_MS => {
-            Err(Error::invalid(format!("option {option} is {ms}, but must be at least {MIN_INTERVAL_MS}")))
-        }
-        ms => Ok(Duration::from_millis(ms)),
+    at_least(option, given_ms.unwrap_or(INTERVAL_MS), MIN_INTERVAL_MS)
+}
+
+/// The time that an option gives in milliseconds.
+pub fn at_least(option: &str, ms: u64, least_ms: u64) -> Result<Duration> {
+    match ms < least_ms {
+        true => Err(Error::invalid(format!("option {option} is {ms}, but must be at least {least_ms}"))),
+        false => Ok(Duration::from_millis(ms)),
     }
 }
 

@@ -158,6 +158,14 @@ fn a_gateway_hands_over_what_it_has_adopted() {
     assert_eq!(known_devices(cloud.db()).unwrap().into_keys().collect::<Vec<_>>(), ["gateway"]);
 }
 
+/// Adds a column to the table, and a row that has it.
+fn add_column(db: &Database, (name, column_type, role): (&str, ColumnType, Role), row: &[Value]) {
+    let column = ColumnDefinition { name: name.into(), column_type, nullable: true, default: None };
+    let mut rows = Rows::new(&db.add_column("t", &column, role).unwrap());
+    rows.push(row).unwrap();
+    db.commit(Batch::new().with_rows(rows)).unwrap();
+}
+
 #[test]
 fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
     let (_, bucket) = Unreliable::new(0);
@@ -166,12 +174,8 @@ fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
     fine.write(10, 1);
     fine.ship().unwrap();
     assert_eq!(adopter.adopt(server.db()).unwrap().rows, 10);
-    let column = ColumnDefinition { name: "w".into(), column_type: ColumnType::Float64, nullable: true, default: None };
-    fine.site.db().add_column("t", &column, Role::Field).unwrap();
-    let schema = fine.site.db().table("t").unwrap();
-    let mut rows = Rows::new(&schema);
-    rows.push(&[Value::Int(10), Value::Int(999), Value::Int(1), Value::Float(0.5)]).unwrap();
-    fine.site.db().commit(Batch::new().with_rows(rows)).unwrap();
+    let row = [Value::Int(10), Value::Int(999), Value::Int(1), Value::Float(0.5)];
+    add_column(fine.site.db(), ("w", ColumnType::Float64, Role::Field), &row);
     fine.ship().unwrap();
     odd.site.db().drop_table("t").unwrap();
     let table = TableDefinition::new("t").key("id", ColumnType::Utf8).time("ts", Unit::Second);
@@ -182,11 +186,8 @@ fn columns_are_added_and_what_does_not_fit_stops_one_device_only() {
     assert_eq!((pass.rows, pass.failed.len()), (1, 1), "{pass:?}");
     assert_eq!(server.db().table("t").unwrap().columns[3].name, "w");
     // Line protocol adds a tag to the primary key.
-    let tag = ColumnDefinition { name: "tag".into(), column_type: ColumnType::Utf8, nullable: true, default: None };
-    fine.site.db().add_column("t", &tag, Role::Key).unwrap();
-    let mut rows = Rows::new(&fine.site.db().table("t").unwrap());
-    rows.push(&[Value::Int(10), Value::Int(999), Value::Int(1), Value::Null, "a".into()]).unwrap();
-    fine.site.db().commit(Batch::new().with_rows(rows)).unwrap();
+    let row = [Value::Int(10), Value::Int(999), Value::Int(1), Value::Null, "a".into()];
+    add_column(fine.site.db(), ("tag", ColumnType::Utf8, Role::Key), &row);
     fine.ship().unwrap();
     assert_eq!(adopter.adopt(server.db()).unwrap().rows, 1);
     let view = server.db().view();

@@ -20,10 +20,12 @@ mod requests;
 pub mod shipped;
 #[cfg(test)]
 mod site;
+mod told;
 #[cfg(test)]
 mod unreliable;
 
 pub use intervals::IntervalThread;
+pub use told::Told;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

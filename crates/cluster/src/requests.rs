@@ -24,6 +24,11 @@ pub(crate) struct Requests {
 pub(crate) struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
+    /// For a thread that makes no requests, or must not be interrupted in one.
+    pub(crate) fn of_no_request() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+
     /// Ends all requests now, and those that are made later. A write may have been done.
     pub(crate) fn stop(&self) {
         self.0.send_replace(true);

@@ -131,9 +131,7 @@ pub fn rebuild(from: &Io, state: &State, log: &BTreeMap<Generation, Vec<u8>>, to
     }
     let state = &State { log: None, replay_from: None, ..state.clone() };
     let report = copy_segments(from.storage.as_ref(), state, storage, before.as_ref(), false, |_, _| ())?;
-    for generation in frame::generations(storage)? {
-        storage.remove(&frame::file_name(generation))?;
-    }
+    remove_log(storage)?;
     for (&generation, bytes) in log {
         let mut file = storage.create(&frame::file_name(generation))?;
         file.write(bytes)?;
@@ -161,15 +159,17 @@ fn copy(
     refuse_strangers(storage, state, before.as_ref().map(|(_, contents)| &contents.state))?;
     let report = copy_segments(from, state, storage, before.as_ref(), link, progress)?;
     list(state, before, to)?;
-    for generation in frame::generations(storage)? {
-        storage.remove(&frame::file_name(generation))?;
-    }
+    remove_log(storage)?;
     Ok(report)
 }
 
 fn create_directories(storage: &dyn Storage) -> Result<()> {
     let directories = ["", frame::DIRECTORY, manifest_file::DIRECTORY, crate::segment::DIRECTORY];
     directories.into_iter().try_for_each(|directory| storage.create_directory(directory))
+}
+
+fn remove_log(storage: &dyn Storage) -> Result<()> {
+    frame::generations(storage)?.into_iter().try_for_each(|generation| storage.remove(&frame::file_name(generation)))
 }
 
 /// Copies the segments that `storage` does not have yet. `before` is its manifest.

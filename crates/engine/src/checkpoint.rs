@@ -46,7 +46,7 @@ impl Checkpoint<'_> {
         &self.state
     }
 
-    /// How often definitions were changed until then.
+    /// The counts of its definitions.
     pub fn definitions(&self) -> Definitions {
         self.definitions
     }

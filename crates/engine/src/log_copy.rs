@@ -6,6 +6,7 @@
 //! [`Database::read_log`]). Definitions are not in the log but in the manifest
 //! ([`Database::definitions`]).
 
+use crate::commit::{Acknowledged, completion};
 use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence, TableId};
@@ -41,7 +42,7 @@ impl Database {
     /// let batch = Batch::new().with_rows(rows).with_durability(Durability::Shared);
     /// db.commit_async(batch, move |outcome| send.send(outcome).unwrap()).unwrap();
     /// assert!(receive.try_recv().is_err());
-    /// db.acknowledge_shared(db.log_end().sequence, Some(0));
+    /// db.acknowledge_shared(db.log_end().sequence, Some(1));
     /// receive.recv().unwrap().unwrap();
     /// ```
     pub fn share_log(&self, sequence: Sequence, copy: Arc<dyn LogCopy>) {
@@ -89,8 +90,8 @@ impl Database {
         file.read_at(from, len as usize).map(Some)
     }
 
-    /// How often definitions were changed since the database was opened. What they are is in a
-    /// [checkpoint](Self::checkpoint), or in [`defined`](Self::defined).
+    /// Counts the changes of definitions since the database was opened. The definitions are in a
+    /// [checkpoint](Self::checkpoint), and in [`defined`](Self::defined).
     pub fn definitions(&self) -> Definitions {
         self.shared.manifest.lock().definitions()
     }
@@ -119,14 +120,19 @@ impl Database {
         if durability < Durability::Sync {
             return Ok(());
         }
-        let (log, last) = (&self.shared.log, Sequence(self.last_sequence()));
+        let (log, sequence) = (&self.shared.log, Sequence(self.last_sequence()));
         if durability == Durability::Shared {
             log.check_shared()?;
         }
-        log.flush(last)?;
-        let (send, receive) = std::sync::mpsc::sync_channel(1);
-        log.await_shared(last, durability, Box::new(move |outcome| drop(send.send(outcome))));
-        receive.recv().unwrap_or_else(|_| Err(Error::bug("the log ended without an answer")))
+        log.flush(sequence)?;
+        if let Some(sharing) = log.sharing() {
+            // The flush may have synced what nobody else has told of.
+            sharing.wake();
+        }
+        let (done, outcome) = completion();
+        let done = move |result: Result<()>| done(result.map(|()| Acknowledged { sequence, durability }));
+        log.reach(durability, sequence, Box::new(done));
+        outcome.wait().map(|_| ())
     }
 
     /// Checks whether batches may ask for [`Durability::Shared`].
@@ -142,7 +148,7 @@ impl Database {
     /// opened.
     pub fn acknowledge_shared(&self, sequence: Sequence, definitions: Option<u64>) {
         if let Some(sharing) = self.shared.log.sharing() {
-            sharing.advance(sequence, definitions.map_or(0, |count| count + 1));
+            sharing.advance(sequence, definitions.unwrap_or(0));
         }
     }
 

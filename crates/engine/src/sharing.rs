@@ -1,4 +1,4 @@
-//! Who waits until what they wrote is in the log that a cluster keeps elsewhere.
+//! Batches, schema changes and reads that wait until a cluster's bucket has the log up to them.
 //!
 //! Owns the waiters and how far that log has come. Does not own the log: the cluster's crate copies
 //! it ([`crate::log_copy`]), and says how far it is.
@@ -27,14 +27,14 @@ pub trait LogCopy: Send + Sync {
     fn check_newest(&self) -> Result<()>;
 }
 
-/// What is shared, and who waits for it.
+/// How far the log is shared, and the batches that wait for it.
 pub(crate) struct Sharing {
     state: Mutex<State>,
     changed: Condvar,
     copy: Arc<dyn LogCopy>,
     /// The last batch that asked to be shared.
     asked: AtomicU64,
-    /// The changes of definitions, which are always to be shared.
+    /// The count of definitions that readers wait for; they are always to be shared.
     asked_definitions: AtomicU64,
 }
 
@@ -44,8 +44,7 @@ struct State {
     waiting: Vec<Waiting>,
     /// The last batch that is shared.
     sequence: Sequence,
-    /// The changes of definitions that are shared, and one for those that were there when the
-    /// database was opened.
+    /// The [count](crate::Definitions::count) of the definitions that are shared; 0 before the first.
     definitions: u64,
     failed: Option<Error>,
 }
@@ -77,7 +76,7 @@ impl Sharing {
         self.asked.fetch_max(sequence.0, Ordering::Release);
     }
 
-    /// Definitions changed this often. Readers do not see the last change yet.
+    /// The definitions have this count now. Readers do not see them yet.
     pub(crate) fn ask_definitions(&self, count: u64) {
         self.asked_definitions.fetch_max(count, Ordering::Release);
     }
@@ -155,7 +154,7 @@ impl Sharing {
         }
     }
 
-    /// Waits until this many changes of definitions are shared.
+    /// Waits until the definitions of this count are shared.
     pub(crate) fn wait_for_definitions(&self, count: u64) -> Result<()> {
         let what = "The change is made on this machine. It is lost if the machine is lost before the bucket answers.";
         self.wait_until(|state| state.definitions >= count, what)?;

@@ -3,6 +3,7 @@
 use super::*;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 
 /// A copy whose newest part is elsewhere if it is `old`.
 #[derive(Default)]
@@ -26,6 +27,12 @@ fn waiter(sharing: &Sharing, sequence: u64) -> Receiver<Result<()>> {
     let (send, receive) = channel();
     sharing.wait(Sequence(sequence), 0, Box::new(move |outcome| send.send(outcome).unwrap()));
     receive
+}
+
+/// A reader that has seen batches up to this one, on a thread of its own.
+fn reader(sharing: &Arc<Sharing>, seen: u64) -> JoinHandle<Result<()>> {
+    let sharing = Arc::clone(sharing);
+    std::thread::spawn(move || sharing.wait_to_show(Sequence(seen)))
 }
 
 #[test]
@@ -68,15 +75,13 @@ fn a_reader_waits_for_what_it_saw() {
     let sharing = Arc::new(Sharing::new(Sequence(5), Sequence(5), Arc::clone(&copy) as Arc<dyn LogCopy>));
     sharing.ask(Sequence(7));
     sharing.wait_to_show(Sequence(5)).unwrap();
-    let other = Arc::clone(&sharing);
-    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(9)));
+    let waiting = reader(&sharing, 9);
     sharing.advance(Sequence(6), 0);
     assert!(!waiting.is_finished());
     sharing.advance(Sequence(7), 0);
     waiting.join().unwrap().unwrap();
     sharing.ask_definitions(1);
-    let other = Arc::clone(&sharing);
-    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(9)));
+    let waiting = reader(&sharing, 9);
     sharing.advance(Sequence(7), 1);
     waiting.join().unwrap().unwrap();
     copy.is_old.store(true, Ordering::Relaxed);
@@ -112,8 +117,7 @@ fn nobody_waits_for_ever() {
 #[test]
 fn what_a_reopened_database_has_is_not_shown_before_it_is_shared() {
     let sharing = Arc::new(Sharing::new(Sequence(0), Sequence(5), Arc::new(Copy::default())));
-    let other = Arc::clone(&sharing);
-    let waiting = std::thread::spawn(move || other.wait_to_show(Sequence(5)));
+    let waiting = reader(&sharing, 5);
     sharing.advance(Sequence(4), 0);
     assert!(!waiting.is_finished());
     sharing.advance(Sequence(5), 0);

@@ -171,7 +171,7 @@ impl Shared {
     /// Readers must not see the definitions as they are now before they are shared.
     pub(crate) fn ask_definitions(&self, manifest: &Manifest) {
         if let Some(sharing) = self.log.sharing() {
-            sharing.ask_definitions(manifest.definitions().count + 1);
+            sharing.ask_definitions(manifest.definitions().count);
         }
     }
 
@@ -181,7 +181,7 @@ impl Shared {
         let Some(sharing) = self.log.sharing() else { return Ok(()) };
         let count = self.manifest.lock().definitions().count;
         sharing.wake();
-        sharing.wait_for_definitions(count + 1)
+        sharing.wait_for_definitions(count)
     }
 
     pub(crate) fn view(&self) -> View {

@@ -52,8 +52,8 @@ fn parse(db: &Database, body: &[u8], precision: Precision) -> Result<(Batch, Wri
     Ok((parser.into_batch()?, WriteResult { kept, dropped, wrong, acknowledged: None }))
 }
 
-/// Parses a body and writes its lines. Returns when they have the durability that is asked for, which is
-/// that of the server if none is.
+/// Parses a body and writes its lines. Returns when they have the durability that is asked for,
+/// which is that of the server if none is.
 ///
 /// # Errors
 /// Those of the engine; then no line is written.
@@ -66,7 +66,7 @@ pub(crate) async fn write(
     let worker = Arc::clone(shared);
     let begun = shared.work.run(move || {
         let (batch, written) = parse(worker.store.writer()?, body.as_ref(), precision)?;
-        let batch = durability.into_iter().fold(batch, Batch::with_durability);
+        let batch = batch.with_durability(durability);
         let committing = (written.kept > 0).then(|| worker.begin_commit(batch)).transpose()?;
         Ok::<_, Error>((written, committing))
     });

@@ -14,6 +14,7 @@ use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls, Row};
 
 const CLIENTS: i64 = 3;
@@ -80,6 +81,29 @@ impl Drop for Node {
             process.kill().ok();
             process.wait().ok();
         }
+    }
+}
+
+/// A store with two nodes, which do not run yet.
+struct Cluster {
+    // Processes end before their directories do.
+    nodes: [Node; 2],
+    /// `None` while it is down.
+    store: Option<Store>,
+    url: String,
+    port: u16,
+    folder: TempDir,
+    stored: TempDir,
+}
+
+impl Cluster {
+    /// `None` if the store is not installed.
+    fn new() -> Option<Self> {
+        let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let port = free_port();
+        let store = Some(Store::start_at(port, "versitygw", stored.path())?);
+        let nodes = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+        Some(Self { stored, folder, port, store, url: format!("s3://{BUCKET}/cluster"), nodes })
     }
 }
 
@@ -201,12 +225,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 #[test]
 fn a_cluster_loses_nothing_and_reads_never_go_back() {
-    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let port = free_port();
-    let Some(store) = Store::start_at(port, "versitygw", stored.path()) else { return };
-    let mut store = Some(store);
-    let url = format!("s3://{BUCKET}/cluster");
-    let mut nodes = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+    let Some(Cluster { stored, folder, port, mut store, url, mut nodes }) = Cluster::new() else { return };
     nodes.iter_mut().for_each(|node| node.start(&url));
     let ports = nodes.each_ref().map(|node| node.postgres.to_string());
     // As drivers are told of several nodes.
@@ -313,14 +332,11 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
 
 #[test]
 fn a_node_that_stands_by_sends_writers_to_the_owner() {
-    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let port = free_port();
-    let Some(_store) = Store::start_at(port, "versitygw", stored.path()) else { return };
-    let url = format!("s3://{BUCKET}/cluster");
-    let [mut owner, mut standby] = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
-    owner.start(&url);
-    ask(&config(&owner.postgres.to_string(), "127.0.0.1"), "CREATE TABLE t (id BIGINT PRIMARY KEY)", &owner);
-    standby.start(&url);
+    let Some(mut cluster) = Cluster::new() else { return };
+    let Cluster { url, nodes: [owner, standby], .. } = &mut cluster;
+    owner.start(url);
+    ask(&config(&owner.postgres.to_string(), "127.0.0.1"), "CREATE TABLE t (id BIGINT PRIMARY KEY)", owner);
+    standby.start(url);
     let [at_owner, at_standby] = [owner.http, standby.http].map(|port| format!("127.0.0.1:{port}"));
     let begun = Instant::now();
     while std::net::TcpStream::connect(&at_standby).is_err() {
@@ -374,19 +390,16 @@ fn what_does_not_fit_a_cluster_is_refused() {
 
 #[test]
 fn a_database_that_exists_becomes_a_cluster() {
-    let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let port = free_port();
-    let Some(_store) = Store::start_at(port, "versitygw", stored.path()) else { return };
-    let url = format!("s3://{BUCKET}/cluster");
-    let [mut first, mut second] = ["a", "b"].map(|name| Node::new(folder.path(), name, port));
+    let Some(mut cluster) = Cluster::new() else { return };
+    let Cluster { url, nodes: [first, second], .. } = &mut cluster;
     let fill = "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1)";
     let output = fleetdb(&["sql", "--data", &first.data, "--create", "-c", fill]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
-    first.start(&url);
-    ask(&config(&first.postgres.to_string(), "127.0.0.1"), "INSERT INTO t VALUES (2)", &first);
+    first.start(url);
+    ask(&config(&first.postgres.to_string(), "127.0.0.1"), "INSERT INTO t VALUES (2)", first);
     first.end("-KILL");
     std::fs::remove_dir_all(&first.data).unwrap();
-    second.start(&url);
-    let rows = ask(&config(&second.postgres.to_string(), "127.0.0.1"), "SELECT id FROM t ORDER BY id", &second);
+    second.start(url);
+    let rows = ask(&config(&second.postgres.to_string(), "127.0.0.1"), "SELECT id FROM t ORDER BY id", second);
     assert_eq!(rows.iter().map(|row| row.get(0)).collect::<Vec<i64>>(), [1, 2]);
 }

@@ -10,6 +10,7 @@ use super::copied::Copied;
 use super::definitions::Redefined;
 use super::log::{self, Header, LogObject, Place};
 use crate::requests::Requests;
+use crate::told::Told;
 use bytes::Bytes;
 use fleetdb_engine::inspect::State;
 use fleetdb_engine::{Code, Database, Definitions, Error, Generation, LogEnd, Result, Sequence};
@@ -25,31 +26,29 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Copies the log of one epoch.
 pub(super) struct Appender {
     pub(super) requests: Requests,
-    pub(super) copied: Arc<Copied>,
-    pub(super) db: Weak<Database>,
-    pub(super) epoch: u64,
+    copied: Arc<Copied>,
+    db: Weak<Database>,
     /// What was copied ends here.
-    pub(super) at: (Generation, u64),
+    at: (Generation, u64),
     /// The last batch that is copied.
-    pub(super) sequence: Sequence,
+    sequence: Sequence,
     /// The definitions that the bucket has.
-    pub(super) defined: State,
+    defined: State,
     /// Their count; `None` before the first object of the epoch, which has definitions in any case,
     /// and says where the log of this epoch begins, so that what an earlier owner has left
     /// incomplete is cut off.
-    pub(super) count: Option<u64>,
+    count: Option<u64>,
     /// What is being copied.
-    pub(super) target: Option<Target>,
+    target: Option<Target>,
     /// The object that is being appended. If it is unknown whether it is there, no other may be
     /// tried in its place.
-    pub(super) pending: Option<Pending>,
-    /// The last error that was told.
-    pub(super) told: Option<Error>,
+    pending: Option<Pending>,
+    told: Told,
 }
 
 /// How far the log is to be copied.
 #[derive(Clone, Copy)]
-pub(super) struct Target {
+struct Target {
     end: LogEnd,
     definitions: Definitions,
     /// When this was the end.
@@ -57,7 +56,7 @@ pub(super) struct Target {
 }
 
 /// An object that is being appended.
-pub(super) struct Pending {
+struct Pending {
     place: Place,
     bytes: Bytes,
     piece_bytes: u64,
@@ -79,23 +78,34 @@ pub(super) enum Step {
 }
 
 impl Appender {
+    /// What was copied ends at a byte of a generation, and at a batch. The bucket has these definitions.
+    pub(super) fn new(
+        requests: Requests,
+        copied: Arc<Copied>,
+        db: Weak<Database>,
+        at: (Generation, u64),
+        sequence: Sequence,
+        defined: State,
+    ) -> Self {
+        let (count, target, pending, told) = (None, None, None, Told::default());
+        Self { requests, copied, db, at, sequence, defined, count, target, pending, told }
+    }
+
     /// Copies what there is, and waits for more; `false` at the end.
     pub(super) fn run(&mut self) -> bool {
         self.copied.wait_for_work(LOOK_AGAIN);
         loop {
             let Some(db) = self.db.upgrade() else { return false };
             match self.step(db) {
-                Ok(Step::Done) => self.told = None,
+                Ok(Step::Done) => {
+                    self.told.ended();
+                }
                 Ok(Step::Complete | Step::NeedsManifest) => return true,
                 Ok(Step::Fenced) => return false,
                 Err(error) if error.code() == Code::Closed => return false,
                 Err(error) => {
                     self.copied.append_failed(&error);
-                    // Each reason once: an outage may last for days.
-                    if self.told.as_ref() != Some(&error) {
-                        tracing::warn!("could not copy the log to {}: {error}", self.requests.url());
-                        self.told = Some(error);
-                    }
+                    self.told.failed(format_args!("could not copy the log to {}", self.requests.url()), error);
                     std::thread::sleep(LOOK_AGAIN);
                     return true;
                 }
@@ -117,7 +127,7 @@ impl Appender {
         drop(db);
         let Some(Pending { place, bytes, .. }) = &self.pending else { return Ok(Step::Complete) };
         if !log::append(&self.requests, *place, bytes)? {
-            self.copied.fence(fenced(self.epoch));
+            self.copied.fence(fenced(place.0));
             return Ok(Step::Fenced);
         }
         if let Some(Pending { piece_bytes, defined, .. }) = self.pending.take() {

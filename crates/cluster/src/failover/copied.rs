@@ -141,17 +141,18 @@ impl Copied {
     }
 
     /// Where the log goes on after a checkpoint.
-    pub(super) fn replay_from(&self, epoch: u64, checkpoint: &Checkpoint<'_>) -> ReplayFrom {
+    pub(super) fn replay_from(&self, checkpoint: &Checkpoint<'_>) -> ReplayFrom {
         let state = lock(&self.state);
+        let owner = state.next.0;
         let flushed = checkpoint.state().flushed;
         let first = state.starts.iter().find(|(generation, _)| *generation > flushed);
         let place = first.map_or(state.next, |(_, place)| *place);
         let Definitions { count, manifest_end, .. } = checkpoint.definitions();
         ReplayFrom {
-            owner: epoch,
+            owner,
             epoch: place.0,
             number: place.1,
-            defined: (epoch, count),
+            defined: (owner, count),
             manifest_end,
             is_elsewhere: false,
         }

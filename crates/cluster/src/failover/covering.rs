@@ -4,8 +4,9 @@ use super::copied::{Copied, Covered};
 use super::log::{self, Place};
 use crate::requests::Requests;
 use crate::shipped::{self, HISTORY, Shipment, Shipper};
+use crate::told::Told;
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Checkpoint, Database, Error, Result, Shipping};
+use fleetdb_engine::{Checkpoint, Database, Result, Shipping};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ pub(super) struct Covering {
     flushed: Instant,
     collected: Instant,
     shipping: Shipping,
+    told: Told,
 }
 
 impl Covering {
@@ -43,13 +45,13 @@ impl Covering {
         io: Io,
         copied: Arc<Copied>,
         db: Weak<Database>,
-        (epoch, trimmed): (u64, Place),
+        trimmed: Place,
         interval: Duration,
     ) -> Self {
         let marked = Arc::<Mutex<Option<(Covered, Place)>>>::default();
         let (of_mark, to) = (Arc::clone(&copied), Arc::clone(&marked));
         let mark = move |checkpoint: &Checkpoint<'_>| {
-            let replay_from = of_mark.replay_from(epoch, checkpoint);
+            let replay_from = of_mark.replay_from(checkpoint);
             let covered = Covered {
                 generation: checkpoint.state().flushed,
                 sequence: checkpoint.state().flushed_sequence,
@@ -74,6 +76,7 @@ impl Covering {
             flushed,
             collected,
             shipping,
+            told: Told::default(),
         }
     }
 
@@ -128,23 +131,15 @@ impl Covering {
             Ok(None) => {}
             Ok(Some(shipment)) => {
                 self.shipping.sent_bytes += shipment.sent_bytes;
-                self.tell(None);
+                if self.told.ended() {
+                    tracing::info!("ships to {} again", self.requests.url());
+                }
             }
-            Err(error) => self.tell(Some(error)),
-        }
-        let error = self.shipping.error.clone().or_else(|| self.copied.append_error());
-        db.note_shipping(Shipping { error, ..self.shipping.clone() });
-    }
-
-    /// Logs each reason once: an outage may last for days.
-    fn tell(&mut self, error: Option<Error>) {
-        match &error {
-            Some(error) if self.shipping.error.as_ref() != Some(error) => {
-                tracing::warn!("could not ship a manifest to {}: {error}", self.requests.url());
+            Err(error) => {
+                self.told.failed(format_args!("could not ship a manifest to {}", self.requests.url()), error);
             }
-            None if self.shipping.error.is_some() => tracing::info!("ships to {} again", self.requests.url()),
-            _ => {}
         }
-        self.shipping.error = error;
+        self.shipping.error = self.told.error().cloned().or_else(|| self.copied.append_error());
+        db.note_shipping(self.shipping.clone());
     }
 }

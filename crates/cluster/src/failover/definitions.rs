@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Changed definitions: what each is now; `None` if it was dropped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Redefined {
-    /// The engine's count of changes, of which this has all.
+    /// The engine's [count](fleetdb_engine::Definitions::count) of the definitions as they are now.
     pub(super) count: u64,
     /// Where the manifest file of the owner ended.
     pub(super) manifest_end: (u64, u64),

@@ -4,16 +4,17 @@ use super::appender::fenced;
 use super::copied::Copied;
 #[cfg(test)]
 use super::owner::Owner;
-use super::owner::{self, Changed, Named};
+use super::owner::{self, Changed, OwnerObject};
 use crate::requests::Requests;
-use fleetdb_engine::{Error, Result};
+use crate::told::Told;
+use fleetdb_engine::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Renews one claim.
 pub(super) struct Lease {
     pub(super) requests: Requests,
-    named: Named,
+    named: OwnerObject,
     takeover_after: Duration,
     /// When the renewal was tried first that is under way.
     first_try: Option<Instant>,
@@ -23,7 +24,7 @@ pub(super) struct Lease {
     is_lost: bool,
     /// Who relies on it, once the node serves.
     copied: Option<Arc<Copied>>,
-    told: Option<Error>,
+    told: Told,
 }
 
 /// How long an owner may rely on a renewal that it sent at a time. Others wait for all of
@@ -34,9 +35,18 @@ fn lease_until(sent: Instant, takeover_after: Duration) -> Instant {
 
 impl Lease {
     /// A claim that was sent at a time.
-    pub(super) fn new(requests: Requests, named: Named, sent: Instant, takeover_after: Duration) -> Self {
+    pub(super) fn new(requests: Requests, named: OwnerObject, sent: Instant, takeover_after: Duration) -> Self {
         let until = lease_until(sent, takeover_after);
-        Self { requests, named, takeover_after, first_try: None, until, is_lost: false, copied: None, told: None }
+        Self {
+            requests,
+            named,
+            takeover_after,
+            first_try: None,
+            until,
+            is_lost: false,
+            copied: None,
+            told: Told::default(),
+        }
     }
 
     /// What was claimed.
@@ -58,16 +68,13 @@ impl Lease {
     pub(super) fn run(&mut self) -> bool {
         match self.renew(false) {
             Ok(is_owner) => {
-                if self.told.take().is_some() {
+                if self.told.ended() {
                     tracing::info!("renews its claim at {} again", self.requests.url());
                 }
                 is_owner
             }
             Err(error) => {
-                if self.told.as_ref() != Some(&error) {
-                    tracing::warn!("could not renew the claim at {}: {error}", self.requests.url());
-                    self.told = Some(error);
-                }
+                self.told.failed(format_args!("could not renew the claim at {}", self.requests.url()), error);
                 !self.is_lost()
             }
         }

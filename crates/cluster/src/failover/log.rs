@@ -174,7 +174,6 @@ fn read(requests: &Requests, place: Place) -> Result<Option<LogObject>> {
 /// Removes the objects before a place that a durable manifest covers. What closes a log stays for
 /// ever: otherwise a late request could create its number again.
 pub(super) fn trim(requests: &Requests, before: Place, trimmed: Place) -> Result<u64> {
-    // Objects of this node's epochs have known numbers; what is left of earlier ones is listed.
     requests.wait(move |bucket| async move {
         let log = bucket.within(LOG);
         let mut names = Vec::new();

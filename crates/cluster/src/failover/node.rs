@@ -6,14 +6,14 @@ use super::appender::Appender;
 use super::copied::{Copied, Covered};
 use super::covering::Covering;
 use super::lease::Lease;
-use super::owner::{self, Changed, Named, Owner};
+use super::owner::{self, Changed, Owner, OwnerObject};
 use super::record::Record;
-use super::takeover::{Left, close_logs, fence};
+use super::takeover::{FoundLog, close_logs, fence};
 use crate::bucket::Bucket;
 use crate::intervals::IntervalThread;
 use crate::lock;
-use crate::requests::Requests;
-use crate::shipped::{self, MANIFESTS, holding, newest_after, read_manifest, state_of};
+use crate::requests::{Requests, Stop};
+use crate::shipped::{self, MANIFESTS, Newest, holding, is_elsewhere, read_newest_after};
 use fleetdb_engine::backup::rebuild;
 use fleetdb_engine::inspect::{State, find_manifest, wal_file};
 use fleetdb_engine::io::Io;
@@ -157,7 +157,7 @@ impl Node {
         }
         let is_free = match &before {
             None => true,
-            Some(Named { owner, .. }) => {
+            Some(OwnerObject { owner, .. }) => {
                 let since = match &self.seen {
                     Some((seen, since)) if seen == owner => *since,
                     _ => self.seen.insert((owner.clone(), Instant::now())).1,
@@ -172,7 +172,7 @@ impl Node {
         // Taking over may take longer than others wait.
         let lease = Arc::clone(&claim.lease);
         // A renewal is not ended half-way: the next one would take its effect for another node's.
-        let stop = self.requests.apart().stop();
+        let stop = Stop::of_no_request();
         let every = self.options.takeover_after / RENEWALS;
         let renew = move || lock(&lease).run();
         claim.renewing = Some(IntervalThread::start("fleetdb-claim", stop, every, renew)?);
@@ -181,20 +181,17 @@ impl Node {
 
     /// Claims the database whoever owns it; `None` if another node was faster. The claim is not
     /// renewed.
-    pub(super) fn claim(&self, before: Option<&Named>) -> Result<Option<Claim>> {
+    pub(super) fn claim(&self, before: Option<&OwnerObject>) -> Result<Option<Claim>> {
         let (record, sent) = (&self.record, Instant::now());
         // Nothing else may have the directory open: it could still be written for the epoch before.
         let _lock = self.io.storage.lock()?;
-        let continues = before.is_none_or(|Named { owner, .. }| {
+        let continues = before.is_none_or(|OwnerObject { owner, .. }| {
             // With the first claim of all, nothing was served yet.
             let is_first = record.owned == 0 && owner.since == 1;
             owner.node == record.node && (is_first || (record.owned > 0 && record.owned >= owner.since))
         });
-        if !continues
-            && let Some((number, _)) = newest_after(&self.requests, 0)?
-            && let Some(bytes) = read_manifest(&self.requests, number)?
-        {
-            self.check_is_there(&state_of(&self.requests, number, &bytes)?)?;
+        if !continues && let Some(newest) = read_newest_after(&self.requests, 0)? {
+            check_is_there(&newest.state)?;
         }
         let addresses = &self.options.addresses;
         match owner::claim(&self.requests, &record.node, addresses, before, continues, self.owner_limit())? {
@@ -213,14 +210,14 @@ impl Node {
     /// The store does not answer, or the directory cannot be written.
     pub fn follow(&mut self) -> Result<()> {
         // What only this directory has must not be overwritten before another node has gone on.
-        let Some(Named { owner, .. }) = owner::read(&self.requests, self.owner_limit())? else { return Ok(()) };
+        let Some(OwnerObject { owner, .. }) = owner::read(&self.requests, self.owner_limit())? else { return Ok(()) };
         if owner.node == self.record.node {
             return Ok(());
         }
-        let Some((number, _)) = newest_after(&self.requests, self.followed)? else { return Ok(()) };
-        let Some(bytes) = read_manifest(&self.requests, number)? else { return Ok(()) };
-        let state = state_of(&self.requests, number, &bytes)?;
-        if !is_elsewhere_yet(&state) {
+        let Some(Newest { number, state, .. }) = read_newest_after(&self.requests, self.followed)? else {
+            return Ok(());
+        };
+        if !is_elsewhere(&state) {
             self.rebuild(&state, &BTreeMap::new())?;
         }
         self.followed = number;
@@ -233,16 +230,16 @@ impl Node {
 
     /// Whether the directory has all that was left in the bucket. It may be an old copy of the one
     /// that was served.
-    fn has_all(&self, left: &Left, since: u64) -> Result<bool> {
+    fn has_all(&self, found: &FoundLog, since: u64) -> Result<bool> {
         let Some((state, end)) = find_manifest(&self.io)? else { return Ok(false) };
-        let (epoch, defined_end) = left.defined;
+        let (epoch, defined_end) = found.defined;
         if epoch < since || end < defined_end {
             return Ok(false);
         }
-        if state.database_id != left.state.database_id || state.flushed_sequence < left.state.flushed_sequence {
+        if state.database_id != found.state.database_id || state.flushed_sequence < found.state.flushed_sequence {
             return Ok(false);
         }
-        for (generation, bytes) in left.files.iter().filter(|(generation, _)| **generation > state.flushed) {
+        for (generation, bytes) in found.files.iter().filter(|(generation, _)| **generation > state.flushed) {
             let name = wal_file(*generation);
             let (folder, file) = name.rsplit_once('/').unwrap_or(("", &name));
             let is_there = self.io.storage.list(folder)?.iter().any(|listed| listed == file);
@@ -251,17 +248,6 @@ impl Node {
             }
         }
         Ok(true)
-    }
-
-    /// Refuses a manifest that only stands for a database.
-    fn check_is_there(&self, state: &State) -> Result<()> {
-        match is_elsewhere_yet(state) {
-            true => Err(Error::new(
-                Code::Conflict,
-                "the first node of the cluster has not sent its database yet: start that node",
-            )),
-            false => Ok(()),
-        }
     }
 
     /// Excludes the owners before, and makes the directory hold all that they have acknowledged as
@@ -280,18 +266,18 @@ impl Node {
         }
         let random = &self.io.random;
         let new_id = || format!("{:016x}{:016x}", random.next_u64(), random.next_u64());
-        let is_elsewhere = continues && local.is_some();
-        let fenced = fence(&self.requests, epoch, &local.clone().unwrap_or_else(new_id), is_elsewhere)?;
-        let left = close_logs(&self.requests, &fenced.state, epoch, &self.record.node)?;
+        let only_here = continues && local.is_some();
+        let fenced = fence(&self.requests, epoch, &local.clone().unwrap_or_else(new_id), only_here)?;
+        let found = close_logs(&self.requests, &fenced.state, epoch, &self.record.node)?;
         // Nothing was shared yet of a database that only this directory has.
-        let is_source = self.record.owned > 0 && local.as_ref() == Some(&left.state.database_id);
-        let continues = match is_elsewhere_yet(&fenced.state) && is_source {
+        let is_source = self.record.owned > 0 && local.as_ref() == Some(&found.state.database_id);
+        let continues = match is_elsewhere(&fenced.state) && is_source {
             true => true,
-            false => continues && self.has_all(&left, since)?,
+            false => continues && self.has_all(&found, since)?,
         };
         if !continues {
-            self.check_is_there(&fenced.state)?;
-            self.rebuild(&left.state, &left.files)?;
+            check_is_there(&fenced.state)?;
+            self.rebuild(&found.state, &found.files)?;
         }
         shipped::remember(&self.io, self.requests.url(), fenced.number, &fenced.manifest)?;
         // The directory is complete, and has what is acknowledged from now on.
@@ -299,13 +285,19 @@ impl Node {
         self.record.write(&self.io)?;
         self.followed = 0;
         self.seen = None;
-        Ok(Taken { epoch, lease, renewing, continues, left })
+        Ok(Taken { epoch, lease, renewing, continues, found })
     }
 }
 
-/// Whether a manifest only stands for a database that is not in the bucket yet.
-fn is_elsewhere_yet(state: &State) -> bool {
-    state.replay_from.is_some_and(|replay_from| replay_from.is_elsewhere)
+/// Refuses a manifest that only stands for a database.
+fn check_is_there(state: &State) -> Result<()> {
+    match is_elsewhere(state) {
+        true => Err(Error::new(
+            Code::Conflict,
+            "the first node of the cluster has not sent its database yet: start that node",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What a node has taken over.
@@ -314,7 +306,7 @@ pub struct Taken {
     lease: Arc<Mutex<Lease>>,
     renewing: Option<IntervalThread>,
     continues: bool,
-    left: Left,
+    found: FoundLog,
 }
 
 /// The parts of an owner that do its work.
@@ -335,25 +327,25 @@ impl Taken {
     /// Connects the database, which was opened from the node's directory, with the bucket. `ended`
     /// is called once if another node takes over; the database then accepts nothing any more.
     pub(super) fn parts(self, node: &Node, db: &Arc<Database>, ended: impl FnOnce(Error) + Send + 'static) -> Parts {
-        let Self { epoch, lease, renewing, continues, left } = self;
+        let Self { epoch, lease, renewing, continues, found } = self;
         let end = db.log_end();
         let covered = Covered {
-            generation: left.state.flushed,
-            sequence: left.state.flushed_sequence,
+            generation: found.state.flushed,
+            sequence: found.state.flushed_sequence,
             // The directory may have rewritten rows that the bucket lacks: first a manifest.
             definitions: (!continues).then_some(0),
         };
-        let next = (Generation(left.state.flushed.0 + 1), 0);
-        let last = left.files.last_key_value().map_or(next, |(last, bytes)| (*last, bytes.len() as u64));
+        let next = (Generation(found.state.flushed.0 + 1), 0);
+        let last = found.files.last_key_value().map_or(next, |(last, bytes)| (*last, bytes.len() as u64));
         let (at, sequence) = match continues {
             true => (last, Sequence(0)),
             // An incomplete last frame was cut off.
             false => (last.min((end.generation, end.bytes)), end.sequence),
         };
         let mut defined = State { database_id: db.defined().0.database_id, ..State::default() };
-        defined.define(&left.state);
+        defined.define(&found.state);
         let requests = &node.requests;
-        let (weak, copied) = (Arc::downgrade(db), Copied::new(left.starts.clone(), (epoch, 0), covered));
+        let (weak, copied) = (Arc::downgrade(db), Copied::new(found.starts.clone(), (epoch, 0), covered));
         let copied = Arc::new(copied);
         let of_fence = weak.clone();
         copied.on_fence(Box::new(move |error| {
@@ -363,22 +355,10 @@ impl Taken {
             ended(error);
         }));
         // Of a database that was not in a cluster before, nothing was shared, and all may be shown.
-        let shared = if is_elsewhere_yet(&left.state) { end.sequence } else { sequence };
+        let shared = if is_elsewhere(&found.state) { end.sequence } else { sequence };
         db.share_log(shared, Arc::clone(&copied) as Arc<dyn LogCopy>);
-        let appender = Appender {
-            requests: requests.apart(),
-            copied: Arc::clone(&copied),
-            db: weak.clone(),
-            epoch,
-            at,
-            sequence,
-            defined,
-            count: None,
-            target: None,
-            pending: None,
-            told: None,
-        };
-        let (io, from) = (node.io.clone(), (epoch, left.first));
+        let appender = Appender::new(requests.apart(), Arc::clone(&copied), weak.clone(), at, sequence, defined);
+        let (io, from) = (node.io.clone(), found.first);
         let interval = node.options.ship_interval;
         let covering = Covering::new(requests.apart(), io, Arc::clone(&copied), weak, from, interval);
         lock(&lease).serve(Arc::clone(&copied));
@@ -420,7 +400,7 @@ impl Ownership {
                 true
             })
         };
-        threads.push(IntervalThread::start("fleetdb-expire", node.requests.apart().stop(), EXPIRY_LOOK, expire)?);
+        threads.push(IntervalThread::start("fleetdb-expire", Stop::of_no_request(), EXPIRY_LOOK, expire)?);
         Ok(Self { copied, lease, threads })
     }
 

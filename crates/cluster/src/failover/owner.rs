@@ -38,7 +38,7 @@ pub struct Owner {
 
 /// An owner as it stands in the bucket.
 #[derive(Clone, Debug)]
-pub(super) struct Named {
+pub(super) struct OwnerObject {
     pub(super) owner: Owner,
     version: Version,
 }
@@ -46,16 +46,16 @@ pub(super) struct Named {
 /// What became of a change.
 pub(super) enum Changed {
     /// The object has it.
-    Done(Named),
+    Done(OwnerObject),
     /// Another node has changed the object.
     Other,
 }
 
 /// The owner, if there was ever one.
-pub(super) fn read(requests: &Requests, limit: Duration) -> Result<Option<Named>> {
+pub(super) fn read(requests: &Requests, limit: Duration) -> Result<Option<OwnerObject>> {
     let read = requests.wait_within(limit, |bucket| async move { bucket.read(OWNER).await })?;
     let Some((bytes, version)) = read else { return Ok(None) };
-    Ok(Some(Named { owner: decode(requests.url(), &bytes)?, version }))
+    Ok(Some(OwnerObject { owner: decode(requests.url(), &bytes)?, version }))
 }
 
 /// Claims the next epoch. `before` is what the caller saw. If `continues`, the directory of the
@@ -64,7 +64,7 @@ pub(super) fn claim(
     requests: &Requests,
     node: &str,
     addresses: &BTreeMap<String, String>,
-    before: Option<&Named>,
+    before: Option<&OwnerObject>,
     continues: bool,
     limit: Duration,
 ) -> Result<Changed> {
@@ -79,18 +79,18 @@ pub(super) fn claim(
 }
 
 /// Renews the epoch, or ends it.
-pub(super) fn renew(requests: &Requests, before: &Named, released: bool, limit: Duration) -> Result<Changed> {
+pub(super) fn renew(requests: &Requests, before: &OwnerObject, released: bool, limit: Duration) -> Result<Changed> {
     let renewals = before.owner.renewals + 1;
     change(requests, Some(before), Owner { renewals, released, ..before.owner.clone() }, limit)
 }
 
 /// Writes the object anew if it is still `before`.
-fn change(requests: &Requests, before: Option<&Named>, owner: Owner, limit: Duration) -> Result<Changed> {
+fn change(requests: &Requests, before: Option<&OwnerObject>, owner: Owner, limit: Duration) -> Result<Changed> {
     let json = serde_json::to_vec_pretty(&owner).map_err(|e| Error::bug(format!("an owner: {e}")))?;
     let (bytes, version) = (Bytes::from(json), before.map(|before| before.version.clone()));
     let written = requests.wait_within(limit, move |bucket| async move { put(&bucket, bytes, version).await })?;
     match written {
-        Outcome::Written(version) => Ok(Changed::Done(Named { owner, version })),
+        Outcome::Written(version) => Ok(Changed::Done(OwnerObject { owner, version })),
         Outcome::Refused => match read(requests, limit)? {
             // An earlier try, whose answer was lost, may have been done.
             Some(named) if named.owner == owner => Ok(Changed::Done(named)),

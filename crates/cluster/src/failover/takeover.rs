@@ -4,11 +4,11 @@
 //! 2. The logs of earlier epochs are closed, each at its first free number: no earlier owner can
 //!    append ([`log::close`]).
 //! 3. The objects of these logs that no manifest covers are put together to WAL files
-//!    ([`Left::add`]).
+//!    ([`FoundLog::add`]).
 
 use super::log::{self, Header, LogObject, Place};
 use crate::requests::Requests;
-use crate::shipped::{manifest_name, newest_after, read_manifest, state_of};
+use crate::shipped::{Newest, manifest_name, read_newest_after};
 use bytes::Bytes;
 use fleetdb_engine::inspect::{ReplayFrom, State};
 use fleetdb_engine::{Code, Error, Generation, Result};
@@ -22,7 +22,7 @@ pub(super) struct Fenced {
 }
 
 /// What earlier owners have left in the bucket.
-pub(super) struct Left {
+pub(super) struct FoundLog {
     /// The manifest's state, with the definitions of the log.
     pub(super) state: State,
     /// WAL files of the generations that the state lacks.
@@ -42,18 +42,13 @@ pub(super) struct Left {
 /// database with this id, or stands for a database that is still elsewhere.
 pub(super) fn fence(requests: &Requests, epoch: u64, database_id: &str, is_elsewhere: bool) -> Result<Fenced> {
     loop {
-        let (newest, state) = match newest_after(requests, 0)? {
+        let (newest, state) = match read_newest_after(requests, 0)? {
+            Some(Newest { number, state, .. }) => (number, state),
             None => {
                 let defined = (epoch, 0);
-                let replay_from =
-                    Some(ReplayFrom { owner: epoch, epoch, defined, is_elsewhere, ..ReplayFrom::default() });
-                (0, State { database_id: database_id.to_owned(), replay_from, ..State::default() })
-            }
-            Some((newest, _)) => {
-                let url = requests.url();
-                let listed_only = || Error::retry(format!("{url} lists manifest {newest}, but does not have it"));
-                let bytes = read_manifest(requests, newest)?.ok_or_else(listed_only)?;
-                (newest, state_of(requests, newest, &bytes)?)
+                let replay_from = ReplayFrom { owner: epoch, epoch, defined, is_elsewhere, ..ReplayFrom::default() };
+                let (database_id, replay_from) = (database_id.to_owned(), Some(replay_from));
+                (0, State { database_id, replay_from, ..State::default() })
             }
         };
         let before = state.replay_from.ok_or_else(|| {
@@ -73,22 +68,23 @@ pub(super) fn fence(requests: &Requests, epoch: u64, database_id: &str, is_elsew
 }
 
 /// Closes the logs of all epochs before this one, and reads what the manifest does not cover.
-pub(super) fn close_logs(requests: &Requests, state: &State, epoch: u64, node: &str) -> Result<Left> {
-    let mut left = Left::new(state.clone());
-    let (mut place, database_id) = (left.first, state.database_id.clone());
+pub(super) fn close_logs(requests: &Requests, state: &State, epoch: u64, node: &str) -> Result<FoundLog> {
+    let mut found = FoundLog::new(state.clone());
+    let (mut place, database_id) = (found.first, state.database_id.clone());
     while place.0 < epoch {
         let closed_by = Some((epoch, node.to_owned()));
         let header = Header { database_id: database_id.clone(), place, file: None, redefined: None, closed_by };
         for object in log::close(requests, place, &header)? {
-            left.add(&object)
+            found
+                .add(&object)
                 .map_err(|e| e.context(format_args!("{}/{}", requests.url(), log::name(object.header.place))))?;
         }
         place = (place.0 + 1, 0);
     }
-    Ok(left)
+    Ok(found)
 }
 
-impl Left {
+impl FoundLog {
     pub(super) fn new(state: State) -> Self {
         let replay_from = state.replay_from.unwrap_or_default();
         let first = (replay_from.epoch, replay_from.number);

@@ -7,9 +7,9 @@ fn object(place: Place, file: (u64, u64), piece: &'static [u8]) -> LogObject {
 }
 
 fn files(objects: &[LogObject]) -> Result<Vec<(u64, Vec<u8>)>> {
-    let mut left = Left::new(State::default());
-    objects.iter().try_for_each(|object| left.add(object))?;
-    Ok(left.files.into_iter().map(|(generation, bytes)| (generation.0, bytes)).collect())
+    let mut found = FoundLog::new(State::default());
+    objects.iter().try_for_each(|object| found.add(object))?;
+    Ok(found.files.into_iter().map(|(generation, bytes)| (generation.0, bytes)).collect())
 }
 
 #[test]

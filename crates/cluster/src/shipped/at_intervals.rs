@@ -4,6 +4,7 @@ use super::garbage::collect;
 use super::{HISTORY, Shipment, Shipper};
 use crate::intervals::IntervalThread;
 use crate::requests::Stop;
+use crate::told::Told;
 use fleetdb_engine::{Database, Error, Result, Shipping};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ impl Shipper {
     /// A thread cannot be started.
     pub fn at_intervals(self, db: Weak<Database>, interval: Duration) -> Result<IntervalThread> {
         let stop = self.requests().stop();
-        let mut work = Work { db, shipper: self, shipping: Shipping::default(), collected: None, stop: stop.clone() };
+        let (shipping, told) = (Shipping::default(), Told::default());
+        let mut work = Work { db, shipper: self, shipping, told, collected: None, stop: stop.clone() };
         IntervalThread::start("fleetdb-ship", stop, interval, move || work.ship())
     }
 }
@@ -30,6 +32,7 @@ struct Work {
     db: Weak<Database>,
     shipper: Shipper,
     shipping: Shipping,
+    told: Told,
     /// When garbage was last collected.
     collected: Option<Instant>,
     stop: Stop,
@@ -83,14 +86,11 @@ impl Work {
             Err(error) => Some(error),
         };
         let url = self.shipper.requests().url();
-        // Each reason once: an outage may last for days.
-        match &error {
-            Some(error) if self.shipping.error.as_ref() != Some(error) => {
-                tracing::warn!("could not ship to {url}: {error}");
-            }
-            None if self.shipping.error.is_some() => tracing::info!("ships to {url} again"),
-            _ => {}
+        match error {
+            Some(error) => self.told.failed(format_args!("could not ship to {url}"), error),
+            None if self.told.ended() => tracing::info!("ships to {url} again"),
+            None => {}
         }
-        self.shipping.error = error;
+        self.shipping.error = self.told.error().cloned();
     }
 }

@@ -97,7 +97,7 @@ fn pin_name(name: &str) -> Result<String> {
 }
 
 /// The newest manifest's number and when it was written; `None` if there is none after this one.
-pub(crate) fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemTime)>> {
+fn newest_after(requests: &Requests, number: u64) -> Result<Option<(u64, SystemTime)>> {
     let listed = requests
         .wait(move |bucket| async move { bucket.within(MANIFESTS).objects_after(&manifest_file(number)).await })?;
     Ok(listed.iter().filter_map(|object| Some((manifest_number(&object.name)?, object.written))).max())
@@ -112,14 +112,37 @@ fn newest_from(requests: &Requests, known: u64) -> Result<Option<(u64, SystemTim
     }
 }
 
+/// A manifest that was read.
+pub(crate) struct Newest {
+    pub(crate) number: u64,
+    pub(crate) written: SystemTime,
+    pub(crate) bytes: bytes::Bytes,
+    pub(crate) state: State,
+}
+
+/// Reads the newest manifest; `None` if there is none after this one.
+pub(crate) fn read_newest_after(requests: &Requests, number: u64) -> Result<Option<Newest>> {
+    let Some((number, written)) = newest_after(requests, number)? else { return Ok(None) };
+    let url = requests.url();
+    let listed_only = || Error::retry(format!("{url} lists manifest {number}, but does not have it"));
+    let bytes = read_manifest(requests, number)?.ok_or_else(listed_only)?;
+    let state = state_of(requests, number, &bytes)?;
+    Ok(Some(Newest { number, written, bytes, state }))
+}
+
+/// Whether a manifest only stands for a database that is not in the bucket yet.
+pub(crate) fn is_elsewhere(state: &State) -> bool {
+    state.replay_from.is_some_and(|replay_from| replay_from.is_elsewhere)
+}
+
 /// The bytes of a manifest.
-pub(crate) fn read_manifest(requests: &Requests, number: u64) -> Result<Option<bytes::Bytes>> {
+fn read_manifest(requests: &Requests, number: u64) -> Result<Option<bytes::Bytes>> {
     let read = requests.wait(move |bucket| async move { bucket.read(&manifest_name(number)).await })?;
     Ok(read.map(|(bytes, _)| bytes))
 }
 
 /// The state that a manifest holds.
-pub(crate) fn state_of(requests: &Requests, number: u64, bytes: &[u8]) -> Result<State> {
+fn state_of(requests: &Requests, number: u64, bytes: &[u8]) -> Result<State> {
     State::from_manifest(&format!("{}/{}", requests.url(), manifest_name(number)), bytes, number)
 }
 

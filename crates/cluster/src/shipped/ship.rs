@@ -2,7 +2,9 @@
 
 use super::delta::Delta;
 use super::record::Record;
-use super::{OUTBOX, SEGMENTS, manifest_name, newest_after, outbox, pin_name, read_manifest, segment_name, state_of};
+use super::{
+    Newest, OUTBOX, SEGMENTS, manifest_name, outbox, pin_name, read_manifest, read_newest_after, segment_name, state_of,
+};
 use crate::bucket::{Bucket, Listed, Outcome, sha256};
 use crate::requests::Requests;
 use bytes::Bytes;
@@ -218,14 +220,11 @@ impl Shipper {
     /// Looks what the bucket has, and whether this database may ship there.
     fn look(&self, mut record: Record, database_id: &str) -> Result<Known> {
         let url = self.requests.url();
-        let Some((number, written)) = newest_after(&self.requests, 0)? else {
+        let Some(Newest { number, written, bytes, state }) = read_newest_after(&self.requests, 0)? else {
             // What was tried may arrive yet. An emptied bucket is a new one.
             let record = if record.number == 0 { record } else { Record::default() };
             return Ok(Known { record, state: None, segments: self.sent_after(None)? });
         };
-        let listed_only = || Error::retry(format!("{url} lists manifest {number}, but does not have it"));
-        let bytes = read_manifest(&self.requests, number)?.ok_or_else(listed_only)?;
-        let state = state_of(&self.requests, number, &bytes)?;
         if state.database_id != database_id {
             return Err(Error::invalid(format!("{url} contains another database: choose another prefix")));
         }

@@ -3,8 +3,8 @@
 use super::disk_cache::DiskCache;
 use super::ship::remember;
 use super::{
-    MANIFESTS, ManifestEntry, PINS, manifest_file, manifest_name, manifest_number, newest_after, newest_from, pinned,
-    read_manifest, segment_name, state_of,
+    MANIFESTS, ManifestEntry, PINS, is_elsewhere, manifest_file, manifest_name, manifest_number, newest_after,
+    newest_from, pinned, read_manifest, segment_name, state_of,
 };
 use crate::bucket::Bucket;
 use crate::lock;
@@ -150,7 +150,7 @@ impl Inner {
 
     fn take(&self, number: u64, manifest: Bytes, written: Option<SystemTime>) -> Result<()> {
         let state = state_of(&self.requests, number, &manifest)?;
-        if state.replay_from.is_some_and(|replay_from| replay_from.is_elsewhere) {
+        if is_elsewhere(&state) {
             return Err(Error::retry(format!("{} does not have its database yet", self.requests.url())));
         }
         let named = state.segments.values().map(|entry| (segment_file(entry), (segment_name(entry), entry.bytes)));

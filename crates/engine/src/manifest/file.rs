@@ -185,7 +185,7 @@ impl Manifest {
             let (file, fold_bytes) = write_fold(io, 1, &state)?;
             let io = io.clone();
             let good_bytes = (HEADER_BYTES + fold_bytes) as u64;
-            let (edit_bytes, definitions, failed) = (0, Definitions::default(), None);
+            let (edit_bytes, definitions, failed) = (0, Definitions::FIRST, None);
             return Ok(Self { io, number: 1, file, state, good_bytes, fold_bytes, edit_bytes, definitions, failed });
         };
         let mut file = io.storage.append(&file_name(number), contents.good_bytes as u64)?;
@@ -207,7 +207,7 @@ impl Manifest {
             good_bytes,
             fold_bytes,
             edit_bytes,
-            definitions: Definitions::default(),
+            definitions: Definitions::FIRST,
             failed: None,
         };
         // An older program must not append to what this one may have written.

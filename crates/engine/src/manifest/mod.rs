@@ -104,8 +104,8 @@ pub struct ReplayFrom {
     /// Where the manifest file of the owner that defined them ended:
     /// [`Definitions::manifest_end`](crate::Definitions::manifest_end).
     pub manifest_end: (u64, u64),
-    /// Only the directory of the owner has the database, which was not in a cluster before: no other node
-    /// can take over yet.
+    /// Only the directory of the owner has the database, which was not in a cluster before: no other
+    /// node can take over yet.
     #[serde(default)]
     pub is_elsewhere: bool,
 }
@@ -280,17 +280,24 @@ pub enum Edit {
     },
 }
 
-/// How often definitions were changed since a database was opened.
+/// Counts the changes of definitions since a database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Definitions {
-    /// All changes of tables, columns, views and reserved numbers.
+    /// 1 for the definitions that were there then, and 1 for each change of tables, columns, views and
+    /// reserved numbers.
     pub count: u64,
-    /// The count after the last change that also rewrote rows, such as a dropped column or a DELETE by
-    /// condition. The log before such a change cannot be replayed onto what follows it.
+    /// The count after the last change that also rewrote rows, such as a dropped column or a DELETE
+    /// by condition; 0 if there was none. The log before such a change cannot be replayed onto what
+    /// follows it.
     pub rewritten: u64,
-    /// Where the manifest file ends: its number and its length. A directory whose manifest ends earlier
-    /// is an older copy.
+    /// Where the manifest file ends: its number and its length. A directory whose manifest ends
+    /// earlier is an older copy.
     pub manifest_end: (u64, u64),
+}
+
+impl Definitions {
+    /// Those of a database that was just opened.
+    pub(crate) const FIRST: Self = Self { count: 1, rewritten: 0, manifest_end: (0, 0) };
 }
 
 impl Edit {

@@ -100,7 +100,7 @@ impl Batch {
     }
 
     /// Requests a durability other than the database's default
-    /// ([`Settings::durability`](crate::Settings)).
+    /// ([`Settings::durability`](crate::Settings)). `None` changes nothing.
     ///
     /// ```
     /// use fleetdb_engine::{Batch, Database, Durability, Settings, io::{Io, MemoryStorage}};
@@ -109,8 +109,8 @@ impl Batch {
     /// assert_eq!(acknowledged.durability, Durability::Os);
     /// ```
     #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> Self {
-        self.durability = Some(durability);
+    pub fn with_durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
+        self.durability = durability.into().or(self.durability);
         self
     }
 

@@ -10,7 +10,7 @@ use datafusion::sql::parser::{ResetStatement, Statement as ParsedStatement};
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Reset, Set, SetSessionAuthorizationParamKind, Statement as SqlStatement, Value as Literal,
 };
-use fleetdb_engine::{Batch, Durability, Result};
+use fleetdb_engine::{Durability, Result};
 use fleetdb_functions::errors::unsupported;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_statement::Statement;
@@ -31,11 +31,6 @@ impl Session {
     /// The current settings.
     pub fn settings(&self) -> SessionSettings {
         self.transaction().settings.now().clone()
-    }
-
-    /// A batch as durable as the session wants its writes to be.
-    pub fn durable(&self, batch: Batch) -> Batch {
-        batch.with_durability(self.durability())
     }
 
     /// Whether a read may wait until what it shows is shared.

@@ -157,7 +157,7 @@ impl Session {
     fn write(&self, rows: Batch) -> Result<()> {
         match self.is_in_transaction() {
             true => self.gather(rows),
-            false => self.store.writer()?.commit(self.durable(rows)).map(|_| ()),
+            false => self.store.writer()?.commit(rows.with_durability(self.durability())).map(|_| ()),
         }
     }
 
@@ -319,7 +319,7 @@ impl Session {
             let change = change(view)?;
             let returned = self.returned(returning, &change.table, change.rows)?;
             done = WriteOutcome { count: change.count, returned };
-            Ok(self.durable(change.batch))
+            Ok(change.batch.with_durability(self.durability()))
         })?;
         Ok(done)
     }

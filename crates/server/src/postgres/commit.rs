@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::pending::Keyed;
 use crate::error::postgres_error;
-use fleetdb_engine::{Batch, Error, Result, Value, View};
+use fleetdb_engine::{Batch, Durability, Error, Result, Value, View};
 use fleetdb_query::{InsertValues, KeyedWrite};
 use pgwire::error::PgWireResult;
 use std::sync::Arc;
@@ -54,14 +54,14 @@ impl Connection {
     pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
         let (rows, keyed) = self.pending.lock().take();
         match keyed.is_empty() {
-            true => self.commit(self.durable(rows)).await,
+            true => self.commit(rows.with_durability(self.durability())).await,
             false => self.commit_all(rows, keyed).await.map(|_| ()),
         }
     }
 
     /// Writes rows and keyed writes in one batch; returns the number of rows of the last one.
     async fn commit_all(&self, mut rows: Batch, keyed: Vec<Keyed>) -> PgWireResult<u64> {
-        let durability = self.known_session().map(|session| session.durability());
+        let durability = self.durability();
         let may_be_long = keyed.iter().any(|(write, _)| !write.is_of_rows());
         let change = move |view: &View| {
             let (mut all, mut count) = (Batch::new(), 0);
@@ -71,18 +71,14 @@ impl Connection {
                     Error::retry(format!("table '{table}' has changed since the statement was sent: send it again"))
                 })?;
             }
-            let batch = all.append(std::mem::take(&mut rows));
-            Ok((durability.into_iter().fold(batch, Batch::with_durability), count))
+            Ok((all.append(std::mem::take(&mut rows)).with_durability(durability), count))
         };
         self.shared.transact(may_be_long, change).await.map_err(|e| postgres_error(&e))
     }
 
-    /// A batch as durable as the session wants its writes to be.
-    pub(super) fn durable(&self, batch: Batch) -> Batch {
-        match self.known_session() {
-            Some(session) => session.durable(batch),
-            None => batch,
-        }
+    /// How durable the session wants its writes to be; `None` if the server decides.
+    pub(super) fn durability(&self) -> Option<Durability> {
+        self.known_session().map(|session| session.durability())
     }
 
     /// Writes a batch; no thread waits for it.

@@ -83,7 +83,7 @@ impl Connection {
             if session.is_in_transaction() {
                 session.gather(rows).map_err(|e| postgres_error(&e))?;
             } else {
-                self.commit(self.durable(rows)).await?;
+                self.commit(rows.with_durability(self.durability())).await?;
             }
         }
         *self.copying.lock() = Some(copying);

@@ -179,9 +179,7 @@ impl Log {
         done: Completion,
         waiting: Waiting,
     ) -> bool {
-        if durability == Durability::Shared
-            && let Some(sharing) = self.sharing.get()
-        {
+        if let Some(sharing) = self.sharing_of(durability) {
             sharing.ask(sequence);
         }
         let mut pending = self.pending.lock();
@@ -193,22 +191,24 @@ impl Log {
         next == Next::Lead
     }
 
+    /// Who shares batches of this level, if someone does.
+    fn sharing_of(&self, durability: Durability) -> Option<&Arc<Sharing>> {
+        self.sharing.get().filter(|_| durability == Durability::Shared)
+    }
+
     /// Calls `done` once what a batch that changes nothing has read, up to `sequence`, is as durable as
     /// the batch asks.
     pub(crate) fn confirm(&self, sequence: Sequence, durability: Durability, done: Completion) {
-        match self.sharing.get().filter(|_| durability == Durability::Shared) {
+        match self.sharing_of(durability) {
             Some(sharing) => sharing.confirm(sequence, self.io.clock.monotonic_ns(), done),
             None => done(Ok(())),
         }
     }
 
     /// Calls `done` once everything up to `sequence`, which is durable here, has reached a level.
-    pub(crate) fn await_shared(&self, sequence: Sequence, durability: Durability, done: Completion) {
-        match self.sharing.get().filter(|_| durability == Durability::Shared) {
-            Some(sharing) => {
-                sharing.wake();
-                sharing.wait(sequence, self.io.clock.monotonic_ns(), done);
-            }
+    pub(crate) fn reach(&self, durability: Durability, sequence: Sequence, done: Completion) {
+        match self.sharing_of(durability) {
+            Some(sharing) => sharing.wait(sequence, self.io.clock.monotonic_ns(), done),
             None => done(Ok(())),
         }
     }
@@ -332,7 +332,7 @@ impl Log {
             synced = writer.unsynced.len();
             for waiter in std::mem::take(&mut writer.unsynced) {
                 debug_assert!(waiter.sequence <= self.durable(), "acknowledged before it is durable");
-                self.await_shared(waiter.sequence, waiter.durability, waiter.done);
+                self.reach(waiter.durability, waiter.sequence, waiter.done);
             }
             Ok(())
         });
