@@ -4,9 +4,18 @@
 
 #[path = "cluster/failover.rs"]
 mod failover;
+#[path = "cluster/faults.rs"]
+mod faults;
+#[path = "cluster/history.rs"]
+mod history;
+#[path = "cluster/host.rs"]
+mod host;
+#[path = "cluster/nodes.rs"]
+mod nodes;
 #[path = "cluster/proxy.rs"]
 mod proxy;
 
+use host::Host;
 use serde_json::Value;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -41,36 +50,41 @@ impl Store {
 
     /// Starts a store on a port, with what its directory holds.
     fn start_at(port: u16, name: &str, data: &Path) -> Option<Self> {
-        let address = format!("127.0.0.1:{port}");
+        Self::start_on(&Host::here(), port, name, data)
+    }
+
+    /// Starts a store on a port of a host, with what its directory holds.
+    fn start_on(host: &Host, port: u16, name: &str, data: &Path) -> Option<Self> {
+        let address = format!("{}:{port}", host.address);
         std::fs::create_dir_all(data.join(BUCKET)).unwrap();
         let mut command = match name {
             "moto" => {
-                let mut command = Command::new("python3");
-                command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
+                let mut command = host.command("python3");
+                command.args(["-m", "moto.server", "-H", &host.address, "-p", &port.to_string()]);
                 command
             }
             "versitygw" => {
-                let mut command = Command::new(name);
+                let mut command = host.command(name);
                 command.args(["--access", KEY, "--secret", SECRET, "--port", &address, "posix"]).arg(data);
                 command
             }
             _ => {
-                let mut command = Command::new(name);
+                let mut command = host.command(name);
                 command.args(["server", "--quiet", "--address", &address]).arg(data);
                 command.env("MINIO_ROOT_USER", KEY).env("MINIO_ROOT_PASSWORD", SECRET);
                 command
             }
         };
-        let is_there = name != "moto" || {
-            let found = Command::new("python3").args(["-c", "import moto.server"]).output();
-            found.is_ok_and(|run| run.status.success())
+        let found = match name {
+            "moto" => Command::new("python3").args(["-c", "import moto.server"]).output(),
+            _ => Command::new(name).arg("--version").output(),
         };
-        let log = std::fs::File::create(data.join("log")).unwrap();
-        let command = command.stdout(Stdio::null()).stderr(log);
-        let Some(mut process) = is_there.then(|| command.spawn().ok()).flatten() else {
+        if !found.is_ok_and(|run| run.status.success()) {
             println!("skipped: {name} is not installed; .ci/run does it");
             return None;
-        };
+        }
+        let log = std::fs::File::create(data.join("log")).unwrap();
+        let mut process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let begun = Instant::now();
         while TcpStream::connect(&address).is_err() {
             let log = || std::fs::read_to_string(data.join("log")).unwrap();
@@ -141,7 +155,12 @@ fn try_request(address: &str, method: &str, path: &str, header: &str, body: &str
 
 /// The program, without the keys of whoever runs the test.
 fn fleetdb(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fleetdb"));
+    fleetdb_on(&Host::here(), arguments)
+}
+
+/// The program on a host.
+fn fleetdb_on(host: &Host, arguments: &[&str]) -> Command {
+    let mut command = host.command(env!("CARGO_BIN_EXE_fleetdb"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"AWS_")) {
         command.env_remove(name);
     }

@@ -1,0 +1,154 @@
+//! Clients that append and read while nodes fail. What is checked: nothing acknowledged is lost, and no
+//! client reads less than it has read or written before.
+
+use super::LIMIT;
+use super::nodes::Cluster;
+use super::nodes::Node;
+use rand::prelude::*;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, NoTls};
+
+const CLIENTS: i64 = 3;
+
+/// What all clients have done.
+#[derive(Default)]
+pub struct History {
+    tried: Mutex<BTreeSet<i64>>,
+    acknowledged: Mutex<BTreeSet<i64>>,
+    /// How many appends of each client were acknowledged.
+    progress: [AtomicU64; CLIENTS as usize],
+    reads: AtomicU64,
+    wrong: Mutex<Vec<String>>,
+    is_over: AtomicBool,
+}
+
+impl History {
+    /// Waits until each client has had a number of appends acknowledged since now.
+    pub fn wait_for_appends(&self, cluster: &Cluster, count: u64) {
+        let progress = || self.progress.each_ref().map(|of_client| of_client.load(Ordering::Relaxed));
+        let (before, begun) = (progress(), Instant::now());
+        while progress().iter().zip(before).any(|(now, before)| *now < before + count) {
+            assert!(begun.elapsed() < LIMIT, "nothing is acknowledged any more\n{}", cluster.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A client that appends and reads, on one connection after the other, until it is over.
+struct Appender {
+    number: i64,
+    /// How to connect to each node.
+    configs: [String; 2],
+    history: Arc<History>,
+    next: i64,
+    /// What it has read, or written with success.
+    known: BTreeSet<i64>,
+}
+
+impl Appender {
+    async fn run(mut self) {
+        for turn in 0.. {
+            if self.history.is_over.load(Ordering::Relaxed) {
+                return;
+            }
+            // A node that is paused lets clients connect, and then does not answer. libpq gives up after
+            // `connect_timeout`, but this client only stops to wait for the connection itself.
+            let config = &self.configs[turn % 2];
+            let connecting = tokio::time::timeout(Duration::from_millis(500), tokio_postgres::connect(config, NoTls));
+            let Ok(Ok((client, connection))) = connecting.await else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            let driver = tokio::spawn(connection);
+            while !self.history.is_over.load(Ordering::Relaxed) {
+                // A node that is paused does not answer: the client goes to another one.
+                let step = tokio::time::timeout(Duration::from_secs(2), self.step(&client)).await;
+                if !matches!(step, Ok(Ok(()))) {
+                    break;
+                }
+            }
+            driver.abort();
+        }
+    }
+
+    async fn step(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let id = self.number * 1_000_000 + self.next;
+        self.next += 1;
+        self.history.tried.lock().unwrap().insert(id);
+        client.execute("INSERT INTO t (id) VALUES ($1)", &[&id]).await?;
+        self.history.acknowledged.lock().unwrap().insert(id);
+        self.history.progress[self.number as usize].fetch_add(1, Ordering::Relaxed);
+        self.known.insert(id);
+        let rows = client.query("SELECT id FROM t", &[]).await?;
+        let seen: BTreeSet<i64> = rows.iter().map(|row| row.get(0)).collect();
+        if let Some(gone) = self.known.difference(&seen).next() {
+            let wrong = format!("client {} knew row {gone}, and then read without it", self.number);
+            self.history.wrong.lock().unwrap().push(wrong);
+        }
+        self.known = seen;
+        self.history.reads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Starts a cluster and clients, and lets `fail` do faults of `kinds` kinds, which returns what it did.
+/// At the end, `last` has to answer with all that was acknowledged, from the bucket alone.
+///
+/// The variable `FLEETDB_ROUNDS` sets the number of faults, and `FLEETDB_SEED` their order.
+pub fn check(
+    mut cluster: Cluster,
+    mut last: Node,
+    kinds: u64,
+    fail: impl Fn(u64, usize, &mut Cluster, &History, &mut Xoshiro256PlusPlus) -> &'static str,
+) {
+    cluster.start();
+    let history = Arc::new(History::default());
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let configs = cluster.nodes.each_ref().map(Node::config);
+            let appender = Appender { number, configs, history: Arc::clone(&history), next: 0, known: BTreeSet::new() };
+            std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(appender.run());
+            })
+        })
+        .collect();
+    let seed = number("FLEETDB_SEED", rand::random());
+    println!("repeat with FLEETDB_SEED={seed}");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    for round in 0..number("FLEETDB_ROUNDS", kinds) {
+        history.wait_for_appends(&cluster, 3);
+        let owner = cluster.owner();
+        // The first faults are of each kind once.
+        let kind = if round < kinds { round } else { random.random_range(0..kinds) };
+        let begun = Instant::now();
+        let what = fail(kind, owner, &mut cluster, &history, &mut random);
+        history.wait_for_appends(&cluster, 1);
+        println!("round {round}: {what}: {} ms", begun.elapsed().as_millis());
+        let wrong = history.wrong.lock().unwrap().clone();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+    history.is_over.store(true, Ordering::Relaxed);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    drop(cluster.store.take());
+    cluster.nodes.iter_mut().for_each(|node| node.end("-KILL"));
+    cluster.start_store();
+    // A new node has only what is in the bucket.
+    last.start(&cluster.url);
+    let rows: Vec<i64> = last.ask("SELECT id FROM t").iter().map(|row| row.get(0)).collect();
+    let there: BTreeSet<i64> = rows.iter().copied().collect();
+    assert_eq!(rows.len(), there.len(), "rows are there twice");
+    let acknowledged = history.acknowledged.lock().unwrap();
+    let lost: Vec<_> = acknowledged.difference(&there).collect();
+    assert!(lost.is_empty(), "{} acknowledged rows are lost: {lost:?}", lost.len());
+    assert!(there.is_subset(&history.tried.lock().unwrap()));
+    println!("{} appends acknowledged, {} reads", acknowledged.len(), history.reads.load(Ordering::Relaxed));
+}
