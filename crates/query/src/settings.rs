@@ -113,6 +113,11 @@ impl SessionSettings {
         Self { timeout, ..Self::default() }
     }
 
+    /// These settings with a durability of the session's writes.
+    pub fn with_durability(self, durability: Durability) -> Self {
+        Self { durability: Some(durability), ..self }
+    }
+
     /// Changes a setting, as PostgreSQL's SET does; `false` if no setting with an effect has this
     /// name.
     ///

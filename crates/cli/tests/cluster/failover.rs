@@ -28,6 +28,16 @@ fn a_node_that_stands_by_sends_writers_to_the_owner() {
         let answer = request_with(&at_owner, "POST", "/write", &header, lines);
         assert!(answer.contains(&format!("x-fleetdb-durability: {reached}\r\n")), "{answer}");
     }
+    let level = |level: &str, statement| {
+        request_with(&at_owner, "POST", "/api/v1/sql", &format!("X-FleetDB-Durability: {level}\r\n"), statement)
+    };
+    assert!(
+        level("local", "SHOW durability").contains(r#"{"durability":"sync"}"#),
+        "{}",
+        level("local", "SHOW durability")
+    );
+    assert!(level("shared", "INSERT INTO t VALUES (7)").contains("INSERT 0 1"));
+    assert!(level("soon", "SELECT 1").contains("unknown durability 'soon'"));
     let answer = request_with(&at_owner, "POST", "/write", "X-FleetDB-Durability: soon\r\n", lines);
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("unknown durability 'soon'"), "{answer}");
     // Once the owner has stopped, the other node takes writes.

@@ -1,7 +1,7 @@
 //! Two nodes of a cluster while clients append and read: nodes are killed, paused, stopped and cut off,
 //! their clocks jump, and the store goes away. The checks are those of [`history`](super::history).
 
-use super::history::{History, check};
+use super::history::check;
 use super::host::{Host, Lost, Network};
 use super::nodes::{CLOCK, Cluster, Node};
 use super::proxy::{Proxy, Way};
@@ -30,13 +30,13 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
     check(cluster, last, 11, |kind, owner, cluster, history, random| match kind {
         0 => {
             cluster.nodes[owner].end("-KILL");
-            history.wait_for_appends(cluster, 1);
+            history.wait_for_takeover(owner, cluster, random);
             cluster.nodes[owner].start(&cluster.url);
             "the owner is killed, and comes back after the other one has taken over"
         }
         1 => {
             cluster.nodes[owner].signal("-STOP");
-            history.wait_for_appends(cluster, 1);
+            history.wait_for_takeover(owner, cluster, random);
             cluster.nodes[owner].signal("-CONT");
             "the owner is paused until the other one has taken over"
         }
@@ -57,15 +57,21 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
             "the store is killed, and starts again"
         }
         5 => {
-            until_takeover(&proxies[owner], Way::Cut, cluster, history);
+            proxies[owner].set(Way::Cut);
+            history.wait_for_takeover(owner, cluster, random);
+            proxies[owner].set(Way::Open);
             "the owner is cut off from the store until the other one has taken over"
         }
         6 => {
-            until_takeover(&proxies[owner], Way::NoAnswers, cluster, history);
+            proxies[owner].set(Way::NoAnswers);
+            history.wait_for_takeover(owner, cluster, random);
+            proxies[owner].set(Way::Open);
             "the owner gets no answers from the store until the other one has taken over"
         }
         7 => {
-            until_takeover(&proxies[owner], Way::Conflict, cluster, history);
+            proxies[owner].set(Way::Conflict);
+            history.wait_for_takeover(owner, cluster, random);
+            proxies[owner].set(Way::Open);
             "the store refuses what the owner writes until the other one has taken over"
         }
         8 => {
@@ -84,12 +90,6 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
             "both are killed, and the owner loses its disk"
         }
     });
-}
-
-fn until_takeover(proxy: &Proxy, way: Way, cluster: &Cluster, history: &History) {
-    proxy.set(way);
-    history.wait_for_appends(cluster, 1);
-    proxy.set(Way::Open);
 }
 
 fn for_a_while(proxies: &[Proxy; 2], way: Way, random: &mut Xoshiro256PlusPlus) {
@@ -125,17 +125,17 @@ fn a_cluster_whose_network_and_clocks_fail_loses_nothing() {
         match kind {
             0 => {
                 let _lost = Lost::between(&host, &store);
-                history.wait_for_appends(cluster, 1);
+                history.wait_for_takeover(owner, cluster, random);
                 "requests of the owner to the store are lost until the other one has taken over"
             }
             1 => {
                 let _lost = Lost::between(&store, &host);
-                history.wait_for_appends(cluster, 1);
+                history.wait_for_takeover(owner, cluster, random);
                 "answers of the store to the owner are lost until the other one has taken over"
             }
             2 => {
                 let _lost = Lost::of(&host);
-                history.wait_for_appends(cluster, 1);
+                history.wait_for_takeover(owner, cluster, random);
                 "the owner reaches nobody until the other one has taken over"
             }
             3 => {
@@ -171,7 +171,7 @@ fn a_cluster_whose_network_and_clocks_fail_loses_nothing() {
                 cluster.nodes[owner].signal("-STOP");
                 let seconds = random.random_range(-TOLERATED..=TOLERATED);
                 cluster.nodes[owner].set_clock(seconds);
-                history.wait_for_appends(cluster, 1);
+                history.wait_for_takeover(owner, cluster, random);
                 cluster.nodes[owner].signal("-CONT");
                 "the owner is paused until the other one has taken over, and its clock jumps meanwhile"
             }

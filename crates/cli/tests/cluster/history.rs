@@ -1,9 +1,8 @@
-//! Clients that append and read while nodes fail. What is checked: nothing acknowledged is lost, and no
-//! client reads less than it has read or written before.
+//! Clients that append and read while nodes fail. What is checked: nothing acknowledged is lost, a read
+//! sees all that was acknowledged before it began, and no client reads less than it has read before.
 
 use super::LIMIT;
-use super::nodes::Cluster;
-use super::nodes::Node;
+use super::nodes::{Cluster, Node};
 use rand::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeSet;
@@ -27,6 +26,20 @@ pub struct History {
 }
 
 impl History {
+    /// Waits until a node is no longer the owner, and sometimes until all clients go on.
+    pub fn wait_for_takeover(&self, owner: usize, cluster: &Cluster, random: &mut Xoshiro256PlusPlus) {
+        let begun = Instant::now();
+        while cluster.owner() == owner {
+            assert!(begun.elapsed() < LIMIT, "no other node takes over\n{}", cluster.said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if random.random() {
+            self.wait_for_appends(cluster, 1);
+        } else {
+            std::thread::sleep(Duration::from_millis(random.random_range(0..500)));
+        }
+    }
+
     /// Waits until each client has had a number of appends acknowledged since now.
     pub fn wait_for_appends(&self, cluster: &Cluster, count: u64) {
         let progress = || self.progress.each_ref().map(|of_client| of_client.load(Ordering::Relaxed));
@@ -45,8 +58,9 @@ struct Appender {
     configs: [String; 2],
     history: Arc<History>,
     next: i64,
-    /// What it has read, or written with success.
+    /// What it has read.
     known: BTreeSet<i64>,
+    random: Xoshiro256PlusPlus,
 }
 
 impl Appender {
@@ -76,18 +90,28 @@ impl Appender {
     }
 
     async fn step(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        if self.random.random() { self.append(client).await } else { self.read(client).await }
+    }
+
+    async fn append(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
         let id = self.number * 1_000_000 + self.next;
         self.next += 1;
         self.history.tried.lock().unwrap().insert(id);
         client.execute("INSERT INTO t (id) VALUES ($1)", &[&id]).await?;
         self.history.acknowledged.lock().unwrap().insert(id);
         self.history.progress[self.number as usize].fetch_add(1, Ordering::Relaxed);
-        self.known.insert(id);
+        Ok(())
+    }
+
+    async fn read(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        let acknowledged = self.history.acknowledged.lock().unwrap().clone();
         let rows = client.query("SELECT id FROM t", &[]).await?;
         let seen: BTreeSet<i64> = rows.iter().map(|row| row.get(0)).collect();
-        if let Some(gone) = self.known.difference(&seen).next() {
-            let wrong = format!("client {} knew row {gone}, and then read without it", self.number);
-            self.history.wrong.lock().unwrap().push(wrong);
+        for (rows, what) in [(acknowledged, "acknowledged"), (std::mem::take(&mut self.known), "read")] {
+            if let Some(gone) = rows.difference(&seen).next() {
+                let wrong = format!("client {} read without row {gone}, which was {what} before", self.number);
+                self.history.wrong.lock().unwrap().push(wrong);
+            }
         }
         self.known = seen;
         self.history.reads.fetch_add(1, Ordering::Relaxed);
@@ -111,19 +135,21 @@ pub fn check(
 ) {
     cluster.start();
     let history = Arc::new(History::default());
+    let seed = number("FLEETDB_SEED", rand::random());
+    println!("repeat with FLEETDB_SEED={seed}");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let clients: Vec<_> = (0..CLIENTS)
         .map(|number| {
             let configs = cluster.nodes.each_ref().map(Node::config);
-            let appender = Appender { number, configs, history: Arc::clone(&history), next: 0, known: BTreeSet::new() };
+            let (history, known) = (Arc::clone(&history), BTreeSet::new());
+            let random = Xoshiro256PlusPlus::seed_from_u64(random.random());
+            let appender = Appender { number, configs, history, next: 0, known, random };
             std::thread::spawn(move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(appender.run());
             })
         })
         .collect();
-    let seed = number("FLEETDB_SEED", rand::random());
-    println!("repeat with FLEETDB_SEED={seed}");
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for round in 0..number("FLEETDB_ROUNDS", kinds) {
         history.wait_for_appends(&cluster, 3);
         let owner = cluster.owner();

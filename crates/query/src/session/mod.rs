@@ -216,7 +216,7 @@ impl Session {
             files,
             statements: AtomicU64::new(0),
         };
-        session.start_with(SessionSettings::default());
+        session.restart_with(SessionSettings::default());
         Ok(session)
     }
 
@@ -259,7 +259,7 @@ impl Session {
     /// Sets the statement timeout; `None` means no limit. `SET statement_timeout` changes it as
     /// well, and RESET restores this value.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        self.start_with(SessionSettings::with_timeout(timeout));
+        self.restart_with(SessionSettings::with_timeout(timeout));
     }
 
     /// Starts a statement.

@@ -20,7 +20,20 @@ use std::time::Duration;
 
 impl Session {
     /// Sets the client's initial settings, which RESET restores.
-    pub fn start_with(&self, mut settings: SessionSettings) {
+    ///
+    /// # Errors
+    /// Writes are to be shared, and the database is in no cluster.
+    pub fn start_with(&self, settings: SessionSettings) -> Result<()> {
+        // Where nothing can be written, the level does not matter.
+        if let (Some(Durability::Shared), Ok(db)) = (settings.durability(), self.store.writer()) {
+            db.check_shared()?;
+        }
+        self.restart_with(settings);
+        Ok(())
+    }
+
+    /// Sets initial settings that fit the database.
+    pub(super) fn restart_with(&self, mut settings: SessionSettings) {
         if self.store.writer().is_err() {
             settings.set_read_only();
         }

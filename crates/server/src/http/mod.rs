@@ -7,6 +7,7 @@
 
 mod body;
 mod client;
+mod durability;
 mod identity;
 mod operations;
 mod origin;

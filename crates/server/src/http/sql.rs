@@ -7,7 +7,7 @@
 
 use super::client::{Peer, Requester, Statement};
 use super::identity::{self, Login};
-use super::{HttpError, body};
+use super::{HttpError, body, durability};
 use crate::access::Role;
 use crate::owner::OwnerUrl;
 use crate::server::Shared;
@@ -20,7 +20,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::{Code, Error, Result, Value, array_element_text};
+use fleetdb_engine::{Code, Durability, Error, Result, Value, array_element_text};
 use fleetdb_postgres::SessionUser;
 use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Access, Kind, csv_header, csv_rows, distinct_names, json_lines, with_names};
@@ -51,7 +51,7 @@ pub(super) async fn from_query(
     // A GET only reads, because a link or an image in a foreign page can make a browser send it.
     let format = Format::of(asked.format.as_deref(), &headers)?;
     let asked = Request { sql, parameters: Vec::new() };
-    run(shared, Requester::new(identity, &headers, peer), asked, format, true).await
+    run(shared, Requester::new(identity, &headers, peer), asked, None, format, true).await
 }
 
 pub(super) async fn from_body(
@@ -80,7 +80,8 @@ pub(super) async fn from_body(
         }
     };
     let format = Format::of(asked.format.as_deref(), &headers)?;
-    run(shared, Requester::new(identity, &headers, peer), request, format, false).await
+    let durability = durability::asked(&headers)?;
+    run(shared, Requester::new(identity, &headers, peer), request, durability, format, false).await
 }
 
 /// A statement with the values of its parameters.
@@ -150,6 +151,7 @@ async fn run(
     shared: Arc<Shared>,
     requester: Requester,
     Request { sql, parameters }: Request,
+    durability: Option<Durability>,
     format: Format,
     only_reads: bool,
 ) -> std::result::Result<Response, HttpError> {
@@ -166,6 +168,10 @@ async fn run(
     let names = Arc::new(OnceLock::new());
     let names_of_statement = Arc::clone(&names);
     let begin = move |session: &Pooled| {
+        if let Some(durability) = durability {
+            // The next user of the session begins with its own settings.
+            session.start_with(session.settings().with_durability(durability))?;
+        }
         let mut statement = session.parse_one(&sql)?;
         names_of_statement.get_or_init(|| column_names(&statement));
         if !parameters.is_empty() {

@@ -7,7 +7,7 @@
 
 use super::client::Peer;
 use super::identity::{self, Login};
-use super::{HttpError, body};
+use super::{HttpError, body, durability};
 use crate::access::Role;
 use crate::lines::{self, WriteResult};
 use crate::owner::OwnerUrl;
@@ -16,12 +16,9 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::{Durability, Error, Precision};
+use fleetdb_engine::Precision;
 use serde::Deserialize;
 use std::sync::Arc;
-
-/// The header with the durability level, of requests and answers.
-const DURABILITY: &str = "x-fleetdb-durability";
 
 /// URL parameters other than the login. Any database, bucket and organisation is accepted, since a
 /// server has one database.
@@ -65,7 +62,7 @@ async fn write(
     }
     identity::require(&shared, &headers, &login, peer, Role::Write).await?;
     let precision = precision(target.precision.as_deref())?;
-    let durability = headers.get(DURABILITY).map(durability).transpose()?;
+    let durability = durability::asked(&headers)?;
     let body = body::read(&shared, &headers, body).await?;
     let written = lines::write(&shared, body, precision, durability).await?;
     shared.metrics.lines("http", written.kept, written.dropped);
@@ -86,12 +83,6 @@ fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
     }
 }
 
-/// The level that a request asks for.
-fn durability(header: &HeaderValue) -> Result<Durability, HttpError> {
-    let level = header.to_str().map_err(|_| Error::invalid(format!("the header {DURABILITY} is not a text")))?;
-    Ok(level.parse::<Durability>().map_err(|e| e.context(format_args!("header {DURABILITY}")))?)
-}
-
 /// The units of both versions; only InfluxDB 1 has minutes and hours.
 fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
     match name {
@@ -110,9 +101,8 @@ fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
 
 fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
-    if let Some(durability) = written.acknowledged.map(|acknowledged| acknowledged.durability) {
-        let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
-        response.headers_mut().extend(value.map(|value| (axum::http::HeaderName::from_static(DURABILITY), value)));
+    if let Some(acknowledged) = written.acknowledged {
+        durability::tell(acknowledged.durability, response.headers_mut());
     }
     response
 }

@@ -233,7 +233,7 @@ impl Connection {
         }
         let new = self.shared.sessions.make(self.session_user(identity, role)).map_err(|e| postgres_error(&e))?;
         if let Some(settings) = self.settings.get() {
-            new.start_with(settings.clone());
+            new.start_with(settings.clone()).map_err(|e| postgres_error(&e))?;
         }
         Ok(session.insert(new).clone())
     }
