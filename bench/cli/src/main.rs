@@ -4,6 +4,8 @@
 //! read stored results.
 
 #[cfg(feature = "cluster")]
+mod failover;
+#[cfg(feature = "cluster")]
 mod fleet;
 mod interrupt;
 mod own;
@@ -74,6 +76,10 @@ enum Command {
     #[cfg(feature = "cluster")]
     #[command(name = fleet::SERVER, hide = true)]
     FleetServer(fleet::Adopting),
+    /// A node of `run failover` (used by the suite itself)
+    #[cfg(feature = "cluster")]
+    #[command(name = failover::NODE, hide = true)]
+    FailoverNode(failover::NodeArguments),
     /// A server to be measured (used by the suite itself)
     #[command(name = fleetdb_bench_targets::fleetdb_server::COMMAND, hide = true)]
     ServeFleetdb {
@@ -119,6 +125,8 @@ fn command(command: Command) -> Outcome<ExitCode> {
         Command::FleetDevices(devices) => fleet::run_devices(&devices)?,
         #[cfg(feature = "cluster")]
         Command::FleetServer(adopting) => fleet::run_server(&adopting)?,
+        #[cfg(feature = "cluster")]
+        Command::FailoverNode(arguments) => failover::run_node(&arguments)?,
         Command::ServeFleetdb { directory, durability } => {
             fleetdb_bench_targets::fleetdb_server::serve(&directory, &durability)?;
         }

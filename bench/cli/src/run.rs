@@ -50,6 +50,9 @@ pub enum Experiment {
     /// FleetDB alone: vehicles hand their rows over to a server through a bucket
     #[cfg(feature = "cluster")]
     Fleet(crate::fleet::Scale),
+    /// FleetDB alone: a database that survives the loss of its machine, by a log in a bucket
+    #[cfg(feature = "cluster")]
+    Failover(crate::failover::Scale),
     /// FleetDB alone: a year in fast motion, a million containers, bills by local time
     #[command(subcommand)]
     Soak(Soak),
@@ -167,7 +170,7 @@ impl Experiment {
         match self {
             Self::Soak(_) => true,
             #[cfg(feature = "cluster")]
-            Self::Fleet(_) => true,
+            Self::Fleet(_) | Self::Failover(_) => true,
             _ => false,
         }
     }
@@ -320,6 +323,10 @@ fn one(
         Experiment::Own(scale) => measure(&|run| own::run(run, scale, &crate::own::read(scale)?)),
         Experiment::Durability(scale) => kill(scale, common, &entry, &start, &watch, &mut run),
         Experiment::Soak(soak) => alone(&|test| soak.run(test), common, &entry, scratch.path(), &watch, &mut run),
+        #[cfg(feature = "cluster")]
+        Experiment::Failover(scale) => {
+            alone(&|test| crate::failover::run(test, scale), common, &entry, scratch.path(), &watch, &mut run)
+        }
         #[cfg(feature = "cluster")]
         Experiment::Fleet(scale) => {
             alone(&|test| crate::fleet::run(test, scale), common, &entry, scratch.path(), &watch, &mut run)

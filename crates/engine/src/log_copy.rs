@@ -52,18 +52,19 @@ impl Database {
 
     /// A view to answer a client from: of all tables, or of some. If [`Settings::durability`] is
     /// [`Durability::Shared`], it shows nothing that the loss of this machine could take back: it
-    /// waits until what it shows is shared.
+    /// waits until what it shows is shared, and ends the wait if `may_wait` returns an error.
     ///
     /// # Errors
-    /// Another machine may have gone on with the log, or the log was not shared in time.
+    /// Another machine may have gone on with the log, the log was not shared in time, or that of
+    /// `may_wait`.
     ///
     /// [`Settings::durability`]: crate::Settings::durability
-    pub fn settled_view(&self, tables: Option<&[TableId]>) -> Result<View> {
+    pub fn settled_view(&self, tables: Option<&[TableId]>, may_wait: &dyn Fn() -> Result<()>) -> Result<View> {
         let view = self.shared.view_of(tables);
         if self.shared.settings.durability == Durability::Shared
             && let Some(sharing) = self.shared.log.sharing()
         {
-            sharing.wait_to_show(view.sequence)?;
+            sharing.wait_to_show(view.sequence, may_wait)?;
         }
         Ok(view)
     }

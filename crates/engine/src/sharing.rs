@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Maximum time that a batch, a change of definitions or a read waits.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+/// How often those that wait look whether it is of use.
+const LOOK: Duration = Duration::from_millis(50);
 
 type Completion = Box<dyn FnOnce(Result<()>) + Send>;
 
@@ -157,28 +159,41 @@ impl Sharing {
     /// Waits until the definitions of this count are shared.
     pub(crate) fn wait_for_definitions(&self, count: u64) -> Result<()> {
         let what = "The change is made on this machine. It is lost if the machine is lost before the bucket answers.";
-        self.wait_until(|state| state.definitions >= count, what)?;
+        self.wait_until(|state| state.definitions >= count, what, || Ok(()))?;
         // It may have found that there was nothing to change.
         self.copy.check_newest()
     }
 
-    /// Waits until what a reader saw, up to this batch, is as durable as its writers asked.
-    pub(crate) fn wait_to_show(&self, seen: Sequence) -> Result<()> {
+    /// Waits until what a reader saw, up to this batch, is as durable as its writers asked, or until
+    /// `may_wait` returns an error.
+    pub(crate) fn wait_to_show(&self, seen: Sequence, may_wait: &dyn Fn() -> Result<()>) -> Result<()> {
         let asked = self.asked_until(seen);
         self.copy.check_newest()?;
         let what = "What was read would be lost with this machine.";
         let definitions = self.asked_definitions.load(Ordering::Acquire);
-        self.wait_until(|state| state.sequence >= asked && state.definitions >= definitions, what)
+        // If the machine can no longer copy the log, others answer.
+        let may_wait = || self.copy.check_newest().and_then(|()| may_wait());
+        self.wait_until(|state| state.sequence >= asked && state.definitions >= definitions, what, may_wait)
     }
 
-    fn wait_until(&self, is_shared: impl Fn(&State) -> bool, what: &str) -> Result<()> {
-        let mut state = self.state.lock();
-        self.changed.wait_while_for(&mut state, |state| !is_shared(state) && state.failed.is_none(), MAX_WAIT);
-        match &state.failed {
-            _ if is_shared(&state) => Ok(()),
-            Some(error) => Err(error.clone()),
-            None => Err(too_late(what)),
+    fn wait_until(
+        &self,
+        is_shared: impl Fn(&State) -> bool,
+        what: &str,
+        may_wait: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        for _ in 0..MAX_WAIT.as_millis() / LOOK.as_millis() {
+            let mut state = self.state.lock();
+            self.changed.wait_while_for(&mut state, |state| !is_shared(state) && state.failed.is_none(), LOOK);
+            match &state.failed {
+                _ if is_shared(&state) => return Ok(()),
+                Some(error) => return Err(error.clone()),
+                None => {}
+            }
+            drop(state);
+            may_wait()?;
         }
+        Err(too_late(what))
     }
 }
 

@@ -32,7 +32,7 @@ fn waiter(sharing: &Sharing, sequence: u64) -> Receiver<Result<()>> {
 /// A reader that has seen batches up to this one, on a thread of its own.
 fn reader(sharing: &Arc<Sharing>, seen: u64) -> JoinHandle<Result<()>> {
     let sharing = Arc::clone(sharing);
-    std::thread::spawn(move || sharing.wait_to_show(Sequence(seen)))
+    std::thread::spawn(move || sharing.wait_to_show(Sequence(seen), &|| Ok(())))
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_reader_waits_for_what_it_saw() {
     let copy = Arc::new(Copy::default());
     let sharing = Arc::new(Sharing::new(Sequence(5), Sequence(5), Arc::clone(&copy) as Arc<dyn LogCopy>));
     sharing.ask(Sequence(7));
-    sharing.wait_to_show(Sequence(5)).unwrap();
+    sharing.wait_to_show(Sequence(5), &|| Ok(())).unwrap();
     let waiting = reader(&sharing, 9);
     sharing.advance(Sequence(6), 0);
     assert!(!waiting.is_finished());
@@ -84,8 +84,14 @@ fn a_reader_waits_for_what_it_saw() {
     let waiting = reader(&sharing, 9);
     sharing.advance(Sequence(7), 1);
     waiting.join().unwrap().unwrap();
+    // Nobody waits whose statement is over, or where others may answer.
+    sharing.ask(Sequence(8));
+    let cancelled = || Err(Error::new(Code::Cancelled, "it was cancelled"));
+    assert_eq!(sharing.wait_to_show(Sequence(9), &cancelled).unwrap_err().code(), Code::Cancelled);
+    let waiting = reader(&sharing, 9);
     copy.is_old.store(true, Ordering::Relaxed);
-    sharing.wait_to_show(Sequence(9)).unwrap_err();
+    waiting.join().unwrap().unwrap_err();
+    sharing.wait_to_show(Sequence(7), &|| Ok(())).unwrap_err();
 }
 
 #[test]

@@ -46,9 +46,9 @@ impl Store {
     ///
     /// # Errors
     /// As that method.
-    pub fn settled_view(&self, tables: Option<&[TableId]>) -> Result<View> {
+    pub fn settled_view(&self, tables: Option<&[TableId]>, may_wait: &dyn Fn() -> Result<()>) -> Result<View> {
         match self {
-            Self::Writer(db) => db.settled_view(tables),
+            Self::Writer(db) => db.settled_view(tables, may_wait),
             Self::Reader(reader, _) => Ok(reader.view()),
         }
     }

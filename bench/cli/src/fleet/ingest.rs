@@ -11,7 +11,7 @@ use fleetdb_bench_core::statistics::median;
 use fleetdb_bench_core::workload::cpu::Cpu;
 use fleetdb_cluster::shipped::Shipper;
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Batch, Database, Settings};
+use fleetdb_engine::{Batch, Database, Durability, Settings};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,9 +21,28 @@ const PAIRS: usize = 5;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Writes batches; an operation is one of them.
-struct Writer<'a> {
+pub struct Writer<'a> {
     db: Arc<Database>,
     batches: std::slice::Iter<'a, RecordBatch>,
+    durability: Durability,
+}
+
+impl<'a> Writer<'a> {
+    pub fn new(db: &Arc<Database>, batches: &'a [RecordBatch], durability: Durability) -> Self {
+        Self { db: Arc::clone(db), batches: batches.iter(), durability }
+    }
+}
+
+/// A number of E2's rows, in batches.
+pub fn batches(rows: u64) -> Outcome<Vec<RecordBatch>> {
+    let mut cpu = Cpu::edge();
+    let (mut batches, mut generated) = (Vec::new(), 0);
+    while generated < rows {
+        let batch = cpu.batch()?;
+        generated += batch.num_rows() as u64;
+        batches.push(batch);
+    }
+    Ok(batches)
 }
 
 impl Worker for Writer<'_> {
@@ -34,20 +53,14 @@ impl Worker for Writer<'_> {
     fn operate(&mut self) -> Outcome<u64> {
         let rows = self.batches.next().ok_or("nothing was prepared")?.clone();
         let count = rows.num_rows() as u64;
-        self.db.commit(Batch::new().with(rows::TABLE, rows))?;
+        self.db.commit(Batch::new().with(rows::TABLE, rows).with_durability(self.durability))?;
         Ok(count)
     }
 }
 
 /// Measures an ingest with and without shipping, in turn.
 pub fn run(test: &mut Test<'_>, rows: u64) -> Outcome<()> {
-    let mut cpu = Cpu::edge();
-    let (mut batches, mut generated) = (Vec::new(), 0);
-    while generated < rows {
-        let batch = cpu.batch()?;
-        generated += batch.num_rows() as u64;
-        batches.push(batch);
-    }
+    let batches = batches(rows)?;
     let (mut seconds, mut ratios) = ([0.0; 2], Vec::new());
     for pair in 0..PAIRS {
         // Either goes first as often as the other.
@@ -77,7 +90,7 @@ fn ingest(test: &mut Test<'_>, batches: &[RecordBatch], ships: bool) -> Outcome<
     });
     let shipping = shipping.transpose()?;
     let name = if ships { "ingest, shipped" } else { "ingest" };
-    let mut writer = Writer { db: Arc::clone(&db), batches: batches.iter() };
+    let mut writer = Writer::new(&db, batches, db.settings().durability);
     let phase = test.drive(name, "1,000 rows", batches.len() as u64, &mut writer)?;
     let seconds = phase.driven.seconds;
     drop((shipping, writer));

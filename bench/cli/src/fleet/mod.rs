@@ -12,8 +12,8 @@
 //! After each part, the rows of the server must be those that were generated, each once.
 
 mod devices;
-mod ingest;
-mod rows;
+pub mod ingest;
+pub mod rows;
 mod server;
 mod side;
 

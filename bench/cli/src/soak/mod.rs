@@ -77,11 +77,22 @@ impl Test<'_> {
     /// Runs a worker to its end and records the result as a phase. The progress bar expects `count`
     /// operations.
     pub fn drive(&mut self, name: &str, operation: &str, count: u64, worker: &mut impl Worker) -> Outcome<&mut Phase> {
-        self.progress.announce(name, Size::Operations(count));
+        self.drive_all(name, operation, Size::Operations(count), std::slice::from_mut(worker))
+    }
+
+    /// As [`drive`](Self::drive), with several workers at a time.
+    pub fn drive_all<W: Worker>(
+        &mut self,
+        name: &str,
+        operation: &str,
+        size: Size,
+        workers: &mut [W],
+    ) -> Outcome<&mut Phase> {
+        self.progress.announce(name, size);
         // If the file system cannot be told to write back, it does so in its own time.
         write_back(self.directory).ok();
         let meter = Meter::start(Vec::new(), self.directory);
-        let driven = drive(std::slice::from_mut(worker), Limit::default(), self.watch);
+        let driven = drive(workers, Limit::default(), self.watch);
         let metered = meter.stop();
         let (name, operation) = (name.to_owned(), operation.to_owned());
         self.run.phases.push(Phase { name, operation, driven: driven?, metered, ..Phase::default() });

@@ -57,21 +57,15 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
             "the store is killed, and starts again"
         }
         5 => {
-            proxies[owner].set(Way::Cut);
-            history.wait_for_takeover(owner, cluster, random);
-            proxies[owner].set(Way::Open);
+            history.without(owner, cluster, random, || proxies[owner].only(Way::Cut));
             "the owner is cut off from the store until the other one has taken over"
         }
         6 => {
-            proxies[owner].set(Way::NoAnswers);
-            history.wait_for_takeover(owner, cluster, random);
-            proxies[owner].set(Way::Open);
+            history.without(owner, cluster, random, || proxies[owner].only(Way::NoAnswers));
             "the owner gets no answers from the store until the other one has taken over"
         }
         7 => {
-            proxies[owner].set(Way::Conflict);
-            history.wait_for_takeover(owner, cluster, random);
-            proxies[owner].set(Way::Open);
+            history.without(owner, cluster, random, || proxies[owner].only(Way::Conflict));
             "the store refuses what the owner writes until the other one has taken over"
         }
         8 => {
@@ -93,9 +87,8 @@ fn a_cluster_loses_nothing_and_reads_never_go_back() {
 }
 
 fn for_a_while(proxies: &[Proxy; 2], way: Way, random: &mut Xoshiro256PlusPlus) {
-    proxies.iter().for_each(|proxy| proxy.set(way));
+    let _failing = proxies.each_ref().map(|proxy| proxy.only(way));
     wait_for_a_while(random);
-    proxies.iter().for_each(|proxy| proxy.set(Way::Open));
 }
 
 /// What clocks may be wrong by so that the store still takes requests.
@@ -124,18 +117,15 @@ fn a_cluster_whose_network_and_clocks_fail_loses_nothing() {
         let (host, other) = (cluster.nodes[owner].host.clone(), cluster.nodes[1 - owner].host.clone());
         match kind {
             0 => {
-                let _lost = Lost::between(&host, &store);
-                history.wait_for_takeover(owner, cluster, random);
+                history.without(owner, cluster, random, || Lost::between(&host, &store));
                 "requests of the owner to the store are lost until the other one has taken over"
             }
             1 => {
-                let _lost = Lost::between(&store, &host);
-                history.wait_for_takeover(owner, cluster, random);
+                history.without(owner, cluster, random, || Lost::between(&store, &host));
                 "answers of the store to the owner are lost until the other one has taken over"
             }
             2 => {
-                let _lost = Lost::of(&host);
-                history.wait_for_takeover(owner, cluster, random);
+                history.without(owner, cluster, random, || Lost::of(&host));
                 "the owner reaches nobody until the other one has taken over"
             }
             3 => {

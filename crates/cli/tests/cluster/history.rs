@@ -6,26 +6,59 @@ use super::nodes::{Cluster, Node};
 use rand::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio_postgres::{Client, NoTls};
 
-const CLIENTS: i64 = 3;
+/// Clients that append and read.
+const APPENDERS: usize = 3;
+/// Stands for no node.
+const NONE: usize = usize::MAX;
 
 /// What all clients have done.
-#[derive(Default)]
 pub struct History {
     tried: Mutex<BTreeSet<i64>>,
     acknowledged: Mutex<BTreeSet<i64>>,
     /// How many appends of each client were acknowledged.
-    progress: [AtomicU64; CLIENTS as usize],
+    progress: [AtomicU64; APPENDERS],
     reads: AtomicU64,
     wrong: Mutex<Vec<String>>,
     is_over: AtomicBool,
+    /// A node that appenders leave, so that it has nothing to wait for when others read there.
+    avoided: AtomicUsize,
 }
 
 impl History {
+    fn new() -> Self {
+        Self {
+            tried: Mutex::default(),
+            acknowledged: Mutex::default(),
+            progress: Default::default(),
+            reads: AtomicU64::new(0),
+            wrong: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            avoided: AtomicUsize::new(NONE),
+        }
+    }
+
+    /// Cuts the owner off until another node has taken over. Sometimes appenders leave it before.
+    pub fn without<T>(
+        &self,
+        owner: usize,
+        cluster: &Cluster,
+        random: &mut Xoshiro256PlusPlus,
+        cut: impl FnOnce() -> T,
+    ) {
+        if random.random() {
+            self.avoided.store(owner, Ordering::Relaxed);
+        }
+        let is_cut = cut();
+        self.wait_for_takeover(owner, cluster, random);
+        drop(is_cut);
+        self.avoided.store(NONE, Ordering::Relaxed);
+    }
+
     /// Waits until a node is no longer the owner, and sometimes until all clients go on.
     pub fn wait_for_takeover(&self, owner: usize, cluster: &Cluster, random: &mut Xoshiro256PlusPlus) {
         let begun = Instant::now();
@@ -51,9 +84,10 @@ impl History {
     }
 }
 
-/// A client that appends and reads, on one connection after the other, until it is over.
+/// A client that appends and reads, on one connection after the other, until it is over. Those after
+/// the [`APPENDERS`] only read, each from one node while it is the owner.
 struct Appender {
-    number: i64,
+    number: usize,
     /// How to connect to each node.
     configs: [String; 2],
     history: Arc<History>,
@@ -69,9 +103,10 @@ impl Appender {
             if self.history.is_over.load(Ordering::Relaxed) {
                 return;
             }
+            let node = if self.number < APPENDERS { turn % 2 } else { self.number - APPENDERS };
             // A node that is paused lets clients connect, and then does not answer. libpq gives up after
             // `connect_timeout`, but this client only stops to wait for the connection itself.
-            let config = &self.configs[turn % 2];
+            let config = &self.configs[node];
             let connecting = tokio::time::timeout(Duration::from_millis(500), tokio_postgres::connect(config, NoTls));
             let Ok(Ok((client, connection))) = connecting.await else {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -79,6 +114,9 @@ impl Appender {
             };
             let driver = tokio::spawn(connection);
             while !self.history.is_over.load(Ordering::Relaxed) {
+                if self.number < APPENDERS && self.history.avoided.load(Ordering::Relaxed) == node {
+                    break;
+                }
                 // A node that is paused does not answer: the client goes to another one.
                 let step = tokio::time::timeout(Duration::from_secs(2), self.step(&client)).await;
                 if !matches!(step, Ok(Ok(()))) {
@@ -90,16 +128,20 @@ impl Appender {
     }
 
     async fn step(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        if self.random.random() { self.append(client).await } else { self.read(client).await }
+        if self.number < APPENDERS && self.random.random() {
+            self.append(client).await
+        } else {
+            self.read(client).await
+        }
     }
 
     async fn append(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
-        let id = self.number * 1_000_000 + self.next;
+        let id = self.number as i64 * 1_000_000 + self.next;
         self.next += 1;
         self.history.tried.lock().unwrap().insert(id);
         client.execute("INSERT INTO t (id) VALUES ($1)", &[&id]).await?;
         self.history.acknowledged.lock().unwrap().insert(id);
-        self.history.progress[self.number as usize].fetch_add(1, Ordering::Relaxed);
+        self.history.progress[self.number].fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -134,11 +176,11 @@ pub fn check(
     fail: impl Fn(u64, usize, &mut Cluster, &History, &mut Xoshiro256PlusPlus) -> &'static str,
 ) {
     cluster.start();
-    let history = Arc::new(History::default());
+    let history = Arc::new(History::new());
     let seed = number("FLEETDB_SEED", rand::random());
     println!("repeat with FLEETDB_SEED={seed}");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let clients: Vec<_> = (0..CLIENTS)
+    let clients: Vec<_> = (0..APPENDERS + cluster.nodes.len())
         .map(|number| {
             let configs = cluster.nodes.each_ref().map(Node::config);
             let (history, known) = (Arc::clone(&history), BTreeSet::new());

@@ -54,8 +54,24 @@ impl Proxy {
         proxy
     }
 
-    pub fn set(&self, way: Way) {
+    /// Lets only this through, until what it returns is dropped.
+    pub fn only(&self, way: Way) -> Failing<'_> {
+        self.set(way);
+        Failing(self)
+    }
+
+    fn set(&self, way: Way) {
         self.way.store(way as u8, Ordering::Relaxed);
+    }
+}
+
+/// A proxy that fails.
+#[must_use]
+pub struct Failing<'a>(&'a Proxy);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        self.0.set(Way::Open);
     }
 }
 

@@ -231,12 +231,17 @@ impl Session {
         self.store.refresh()?;
         let mut transaction = self.transaction();
         match only {
-            Some(tables) if transaction.is_none() => self.store.settled_view(Some(tables)),
+            Some(tables) if transaction.is_none() => self.settled_view(Some(tables)),
             _ => {
-                let base = transaction.base(|| self.store.settled_view(None))?;
+                let base = transaction.base(|| self.settled_view(None))?;
                 transaction.over(base)
             }
         }
+    }
+
+    /// A view to answer from. The statement's limits end the wait for it.
+    pub(crate) fn settled_view(&self, only: Option<&[TableId]>) -> Result<View> {
+        self.store.settled_view(only, &|| self.limits.watch().stopped().map_or(Ok(()), Err))
     }
 
     /// As [`current`](Self::current), for a look at the definitions only: what it shows may be lost, and

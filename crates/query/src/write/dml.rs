@@ -299,7 +299,7 @@ impl Session {
         let mut transaction = self.transaction();
         transaction.check()?;
         if !transaction.is_none() {
-            let base = transaction.base(|| self.store.settled_view(None))?;
+            let base = transaction.base(|| self.settled_view(None))?;
             let view = transaction.over(base.clone())?;
             self.tables.show(view.clone());
             let change = change(&view)?;
