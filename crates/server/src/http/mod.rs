@@ -13,7 +13,7 @@ mod origin;
 mod sql;
 mod write;
 
-use crate::error::{RETRY_AFTER_S, influx_code, position, sqlstate, status_of};
+use crate::error::{RETRY_AFTER_S, influx_code, status_of};
 use crate::metrics::Outcome;
 use crate::server::{Connection, Shared};
 use axum::Router;
@@ -103,8 +103,8 @@ impl HttpError {
     /// The error of the statement with this text.
     pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
         let statement = OfStatement {
-            sqlstate: sqlstate(error.code()),
-            position: error.position().and_then(|place| position(place, text)),
+            sqlstate: error.code().sqlstate(),
+            position: error.position().and_then(|place| place.in_text(text)),
             hint: error.hint().map(str::to_owned),
         };
         Self { status: status_of(error), message: error.to_string(), statement: Some(statement) }
