@@ -1,5 +1,5 @@
-//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and endpoints for
-//! operators ([`operations`]).
+//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), rows in Arrow's format
+//! ([`rows`]), and endpoints for operators ([`operations`]).
 //!
 //! A request passes these steps: its connection is admitted (or answered with 503), requests from
 //! foreign web pages are refused ([`origin`]), the sender is identified, the role that the route
@@ -10,6 +10,7 @@ mod client;
 mod identity;
 mod operations;
 mod origin;
+mod rows;
 mod sql;
 mod write;
 
@@ -45,6 +46,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v2/write", post(write::v2))
         .route("/query", get(operations::influxql).post(operations::influxql))
         .route("/api/v1/sql", get(sql::from_query).post(sql::from_body))
+        .route("/api/v1/insert", post(rows::insert))
         .route("/api/v1/backup", post(operations::backup))
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), refuse_foreign))

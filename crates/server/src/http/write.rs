@@ -14,14 +14,14 @@ use crate::owner::OwnerUrl;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Durability, Error, Precision};
 use serde::Deserialize;
 use std::sync::Arc;
 
 /// The header with the durability level, of requests and answers.
-const DURABILITY: &str = "x-fleetdb-durability";
+pub(super) const DURABILITY: &str = "x-fleetdb-durability";
 
 /// URL parameters other than the login. Any database, bucket and organisation is accepted, since a
 /// server has one database.
@@ -73,7 +73,7 @@ async fn write(
 }
 
 /// Sends a client to the owner, or asks it to try again.
-fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
+pub(super) fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let location = owner.get().and_then(|url| HeaderValue::try_from(format!("{url}{path}")).ok());
     match location {
@@ -87,7 +87,7 @@ fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
 }
 
 /// The level that a request asks for.
-fn durability(header: &HeaderValue) -> Result<Durability, HttpError> {
+pub(super) fn durability(header: &HeaderValue) -> Result<Durability, HttpError> {
     let level = header.to_str().map_err(|_| Error::invalid(format!("the header {DURABILITY} is not a text")))?;
     Ok(level.parse::<Durability>().map_err(|e| e.context(format_args!("header {DURABILITY}")))?)
 }
@@ -108,11 +108,22 @@ fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
     }
 }
 
+/// The header with the level that was reached.
+pub(super) fn durability_header(durability: Durability) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::try_from(format!("{durability} ({})", durability.tier())).ok()?;
+    Some((HeaderName::from_static(DURABILITY), value))
+}
+
+/// The answer: without content if every line was kept. Its headers say how durable the rows are, how many
+/// there are, and their place in the order of all batches.
 fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
-    if let Some(durability) = written.acknowledged.map(|acknowledged| acknowledged.durability) {
-        let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
-        response.headers_mut().extend(value.map(|value| (axum::http::HeaderName::from_static(DURABILITY), value)));
+    if let Some(acknowledged) = written.acknowledged {
+        response.headers_mut().extend(durability_header(acknowledged.durability));
+        response.headers_mut().extend([
+            (HeaderName::from_static("x-fleetdb-rows"), written.kept.into()),
+            (HeaderName::from_static("x-fleetdb-sequence"), acknowledged.sequence.0.into()),
+        ]);
     }
     response
 }
