@@ -12,16 +12,21 @@ use super::{HttpError, body};
 use crate::access::Role;
 use crate::server::Shared;
 use arrow::ipc::reader::StreamReader;
+use arrow::ipc::root_as_message;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Acknowledged, Batch, Code, Durability, Error, Result};
 use serde::Deserialize;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// The metadata of a stream's schema that names its table.
 const TABLE: &str = "fleetdb.table";
+
+/// What precedes the length of a message.
+const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// The parameters of a request.
 #[derive(Deserialize)]
@@ -82,8 +87,42 @@ async fn write(
 }
 
 /// The rows of all streams in a body.
-fn batch_of(mut body: &[u8], table: Option<&str>) -> Result<Batch> {
-    let wrong = |error| Error::new(Code::InvalidCopy, format!("the body is not an Arrow IPC stream: {error}"));
+fn batch_of(body: &[u8], table: Option<&str>) -> Result<Batch> {
+    check_lengths(body)?;
+    // The reader panics on some streams that are not valid. It holds nothing that others see.
+    let decoded = std::panic::catch_unwind(AssertUnwindSafe(|| decoded(body, table)));
+    decoded.unwrap_or_else(|_| Err(wrong("it is not valid")))
+}
+
+fn wrong(reason: impl std::fmt::Display) -> Error {
+    Error::new(Code::InvalidCopy, format!("the body is not an Arrow IPC stream: {reason}"))
+}
+
+/// Checks that the body has the bytes that its messages announce. The reader allocates as many, before it
+/// reads them.
+fn check_lengths(mut body: &[u8]) -> Result<()> {
+    let cut = || wrong("it ends within a message");
+    while let Some((head, rest)) = body.split_first_chunk::<4>() {
+        let (head, rest) = match head {
+            &CONTINUATION => rest.split_first_chunk::<4>().ok_or_else(cut)?,
+            head => (head, rest),
+        };
+        let length = u32::from_le_bytes(*head) as usize;
+        let (message, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+        body = match length {
+            // The end of a stream.
+            0 => rest,
+            _ => {
+                let message = root_as_message(message).map_err(wrong)?;
+                let length = usize::try_from(message.bodyLength()).map_err(wrong)?;
+                rest.split_at_checked(length).ok_or_else(cut)?.1
+            }
+        };
+    }
+    if body.is_empty() { Ok(()) } else { Err(cut()) }
+}
+
+fn decoded(mut body: &[u8], table: Option<&str>) -> Result<Batch> {
     let mut batch = Batch::new();
     loop {
         let reader = StreamReader::try_new(&mut body, None).map_err(wrong)?;
