@@ -123,7 +123,10 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
 }
 
 /// Refuses to write to the directory of a node of a cluster, which would not notice.
-fn refuse_node(data: &Path) -> Result<()> {
+///
+/// # Errors
+/// It is one.
+pub fn refuse_node(data: &Path) -> Result<()> {
     match data.join("cluster.json").exists() {
         true => Err(Error::invalid(format!("{} is the directory of a node of a cluster", data.display())).with_hint(
             "To query it, connect to the server, or add --read-only. Removing cluster.json takes it out of the cluster \

@@ -42,10 +42,8 @@ fn arrow_streams_of_several_tables_are_one_batch() {
     assert!(said["sequence"].is_u64());
     let header = "X-FleetDB-Durability: os\r\n";
     let city = |city: Option<&str>| {
-        let columns: Vec<(&str, ArrayRef)> = vec![
-            ("meter", Arc::new(Int64Array::from(vec![8]))),
-            ("city", Arc::new(StringArray::from(vec![city]))),
-        ];
+        let columns: Vec<(&str, ArrayRef)> =
+            vec![("meter", Arc::new(Int64Array::from(vec![8]))), ("city", Arc::new(StringArray::from(vec![city])))];
         stream(Some("meters"), columns)
     };
     let both = [readings(Some("reads"), 8), city(Some("Kiel"))].concat();

@@ -170,7 +170,9 @@ fn parameter(
         return Ok(Value::Decimal(number));
     }
     match by_type {
-        Some(column_type) => value_of_text_in(text, column_type, zone).map_err(|e| (e.code().sqlstate(), e.to_string())),
+        Some(column_type) => {
+            value_of_text_in(text, column_type, zone).map_err(|e| (e.code().sqlstate(), e.to_string()))
+        }
         None => Ok(Value::Text(text.to_owned())),
     }
 }
