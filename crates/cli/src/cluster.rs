@@ -141,7 +141,7 @@ impl ClusterOptions {
                 Err(error) => {
                     // Another node may be able to.
                     give_up.now();
-                    if error.kind() != ErrorKind::Retry && error.code() != Code::Conflict {
+                    if !may_end(&error) {
                         return Err(error);
                     }
                     tracing::warn!("could not take over, and leaves it to others for a while: {error}");
@@ -160,6 +160,12 @@ fn check(config: &Config) -> Result<()> {
             .map_err(|e| Error::io(format_args!("could not listen on {address} (option {name})"), &e))?;
     }
     Ok(())
+}
+
+/// Whether the reason of an error may end while the node runs. A store also refuses keys for a while, or
+/// because the clock of this machine is wrong.
+fn may_end(error: &Error) -> bool {
+    error.kind() == ErrorKind::Retry || matches!(error.code(), Code::Conflict | Code::Denied)
 }
 
 /// Why a node no longer serves.
@@ -261,7 +267,7 @@ fn watch(
             Ok(()) => {
                 told.ended();
             }
-            Err(error) if error.kind() == ErrorKind::Retry || error.code() == Code::Conflict => {
+            Err(error) if may_end(&error) => {
                 told.failed("could not watch the owner", error);
             }
             Err(error) => return Err(error),

@@ -426,7 +426,8 @@ impl Bucket {
         let error = Error::new(code, format!("could not {verb} {}/{name}: {}", self.url, in_short(&error)));
         match code {
             Code::Denied => error.with_hint(
-                "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read, write, list and delete there.",
+                "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may read, write, list and delete there. \
+                 Stores refuse the requests of a machine whose clock is wrong as well.",
             ),
             Code::Busy => error.with_hint(
                 "Is the store up, and do AWS_ENDPOINT_URL and AWS_REGION name it? Without them, it is AWS in us-east-1.",
