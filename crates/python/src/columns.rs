@@ -13,7 +13,7 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::concat;
-use arrow::datatypes::{self as types, ArrowPrimitiveType, DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{self as types, ArrowPrimitiveType, Field, FieldRef, Schema};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Utc};
 use fleetdb_engine::ColumnType;
 use pyo3::exceptions::{PyTypeError, PyValueError};
