@@ -1,0 +1,5 @@
+"""`python -m fleetdb` is the command `fleetdb`."""
+
+from ._command import main
+
+main()
