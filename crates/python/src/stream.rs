@@ -13,6 +13,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fleetdb_engine::{ColumnType, Error, Result};
+use fleetdb_query::distinct_names;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -122,9 +123,10 @@ fn failure_of(error: ArrowError) -> Failure {
     }
 }
 
-/// A field whose zone is called as Python's libraries call it.
+/// A field whose zone is called as Python's libraries call it, and which is known as a UUID if it is one.
 fn in_python(field: &Field) -> Field {
     match field.data_type() {
+        data_type if *data_type == ColumnType::UUID => ColumnType::Uuid.mark(field.clone()),
         DataType::Timestamp(unit, Some(zone)) if &**zone == ColumnType::UTC => {
             field.clone().with_data_type(DataType::Timestamp(*unit, Some(UTC.into())))
         }
@@ -169,7 +171,8 @@ impl Stream {
         progress: Option<Progress>,
         text: Option<Arc<str>>,
     ) -> Self {
-        Self::of(Source::Worker(Arc::clone(worker), number), schema, progress, text)
+        // Python's libraries find columns by their names.
+        Self::of(Source::Worker(Arc::clone(worker), number), &distinct_names(schema), progress, text)
     }
 
     /// The rows of a reader.

@@ -103,6 +103,8 @@ class Stream:
 
 
 def _in_python(field):
+    if str(field.type) == "fixed_size_binary[16]":
+        return field.with_type(pa.uuid())
     if pa.types.is_timestamp(field.type) and field.type.tz == "+00:00":
         return field.with_type(pa.timestamp(field.type.unit, "UTC"))
     return field
@@ -151,8 +153,13 @@ def _rows(batch):
     for field, array in zip(batch.schema, batch.columns):
         values = array
         if pa.types.is_timestamp(field.type):
-            values = array.cast(pa.timestamp("us", field.type.tz), safe=False)
+            if field.type.unit == "ns":
+                values = array.cast(pa.int64()).to_pylist()
+                values = [value and value // 1000 for value in values]
+                values = pa.array(values, pa.int64()).cast(pa.timestamp("us", field.type.tz))
         values = values.to_pylist()
+        if str(field.type) == "fixed_size_binary[16]":
+            values = [value and uuid.UUID(bytes=value) for value in values]
         if pa.types.is_timestamp(field.type) and field.type.tz:
             values = [value and value.astimezone(_UTC) for value in values]
         columns.append(values)
@@ -184,6 +191,8 @@ def _array(column):
             return pa.array(column)
         if any(isinstance(value, float) for value in column):
             column = [None if value is None else float(value) for value in column]
+        if any(isinstance(value, int) and value >= 2**63 for value in column):
+            return pa.array(column, pa.uint64())
         return pa.array(column)
     if hasattr(column, "__arrow_c_stream__"):
         return pa.chunked_array(column).combine_chunks()

@@ -29,8 +29,10 @@ class Server:
         self._process = subprocess.Popen([command(), *arguments], stderr=self._log, stdout=self._log)
         self.url = f"http://{self._address()}"
         self._stand_in = None
+        # Whether the program is older than `/api/v1/insert`.
+        self.is_old = False
         if not _has_insert(self.url):
-            self._stand_in = _StandIn(self.url)
+            self._stand_in, self.is_old = _StandIn(self.url), True
             self.url = self._stand_in.url
 
     def _address(self):
