@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Rows that come from the engine itself, without SQL.
 pub(crate) type Scanned = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
+/// A text that is longer is not remembered as the last one.
+const MAX_ASKED_BYTES: usize = 16 << 10;
+
 /// A result that is being read.
 enum Rows {
     Answer(Box<Answer>),
@@ -83,7 +86,7 @@ impl State {
             last = Some((self.session.execute(statement)?, names));
         }
         let (answer, names) = last.ok_or_else(|| Error::invalid("there is no statement in the text"))?;
-        if is_one {
+        if is_one && text.len() <= MAX_ASKED_BYTES {
             self.asked = Some((text.to_owned(), names.clone()));
         }
         Ok(self.keep(answer, &names))

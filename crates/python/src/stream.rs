@@ -221,6 +221,15 @@ impl Stream {
         self.schema.fields().iter().map(name).collect()
     }
 
+    /// The types of the columns, as CREATE TABLE takes them. Raises an error for those that it does not.
+    fn sql_types(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let name = |field: &FieldRef| {
+            let column_type = ColumnType::of_field(field).map(ColumnType::to_sql);
+            column_type.map_err(|error| plain(py, &error.context(format_args!("column '{}'", field.name()))))
+        };
+        self.schema.fields().iter().map(name).collect()
+    }
+
     /// The next rows as tuples; `None` at the end.
     fn next_rows<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyTuple>>>> {
         self.next(py)?.map(|rows| rows_of(py, &rows)).transpose()

@@ -39,6 +39,14 @@ class Stream:
     def types(self):
         return [_sql_type(field.type) for field in self._schema]
 
+    def sql_types(self):
+        from fleetdb._errors import error_of
+
+        for name, kind in zip(self.names(), self.types()):
+            if kind.upper() != kind:
+                raise error_of("42000", f"column '{name}': Arrow type {kind} is not supported")
+        return self.types()
+
     def _next(self):
         from fleetdb._errors import InterfaceError
 
@@ -144,6 +152,7 @@ def _sql_type(kind):
         "extension<arrow.json>": "JSON",
         "date32[day]": "DATE",
         "time64[us]": "TIME",
+        "time64[ns]": "TIME",
     }
     return names.get(str(kind), str(kind))
 

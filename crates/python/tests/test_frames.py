@@ -86,12 +86,11 @@ def test_objects_of_every_type_come_back(db):
         "g": [some, None],
         "l": [[1, None, 3], []],
     }
-    db.insert("t", columns, key="id", time=None, create=True) if False else None
-    db.sql(
-        "CREATE TABLE t (id BIGINT PRIMARY KEY, b BOOLEAN, i BIGINT, u BIGINT UNSIGNED, f DOUBLE, t TEXT, x BYTEA,"
-        " d DATE, c TIME, n TIMESTAMP(6), z TIMESTAMPTZ(6), m NUMERIC(5, 2), g UUID, l BIGINT[])"
-    )
-    db.insert("t", columns)
+    db.insert("t", columns, key="id", time=False, create=True)
+    assert [column.type for column in db.schema("t")] == [
+        "BIGINT", "BOOLEAN", "BIGINT", "BIGINT UNSIGNED", "DOUBLE PRECISION", "TEXT", "BYTEA", "DATE", "TIME",
+        "TIMESTAMP(6)", "TIMESTAMPTZ(6)", "NUMERIC(5, 2)", "UUID", "BIGINT[]",
+    ]  # fmt: skip
     expected = [tuple(column[place] for column in columns.values()) for place in range(2)]
     found = rows(db)
     assert found[0][10] == columns["z"][0] and found[0][10].tzinfo == UTC
@@ -173,11 +172,7 @@ def test_arrays_of_numpy_and_series_are_columns(db):
         "b": numpy.array([True, False]),
         "o": numpy.array(["x", "y"], dtype=object),
     }
-    db.insert("t", columns, time=None, key="id", create=True) if False else None
-    db.sql(
-        "CREATE TABLE t (id INTEGER PRIMARY KEY, f REAL, at TIMESTAMP, day TIMESTAMP(0), s TEXT, a BIGINT, b BOOLEAN, o TEXT)"
-    )
-    db.insert("t", columns)
+    db.insert("t", columns, key="id", time=False, create=True)
     found = rows(db)
     assert found[0] == (
         0, 0.5, datetime.datetime(1969, 12, 31, 23, 59, 59, 999999), datetime.datetime(2026, 1, 1), "a", 1, True, "x",

@@ -200,9 +200,9 @@ def test_every_type_has_its_form_in_python(db):
 def test_the_tables_are_known(reads):
     assert reads.tables() == ["reads"]
     assert reads.schema("reads") == [
-        fleetdb.Column("meter", "bigint", "key", False),
-        fleetdb.Column("ts", "timestamp with time zone", "time", False),
-        fleetdb.Column("kwh", "double precision", "field", True),
+        fleetdb.Column("meter", "BIGINT", "key", False),
+        fleetdb.Column("ts", "TIMESTAMPTZ", "time", False),
+        fleetdb.Column("kwh", "DOUBLE PRECISION", "field", True),
     ]
     with pytest.raises(fleetdb.ProgrammingError) as raised:
         reads.schema("nope")

@@ -13,9 +13,9 @@ from ._written import Written
 # The rows of an atomic batch of `insert`.
 _BATCH_ROWS = 100_000
 
-_SCHEMA = """
-SELECT column_name, data_type, is_nullable = 'YES' FROM information_schema.columns
-WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position
+_NULLABLE = """
+SELECT column_name FROM information_schema.columns
+WHERE table_schema = 'public' AND table_name = $1 AND is_nullable = 'YES'
 """
 
 
@@ -96,7 +96,8 @@ class Connection:
         dict of columns, or a list of rows. Columns are found by name; a column that the rows lack is NULL. A
         row replaces an older one with the same primary key.
 
-        time       -- the time column of a table that is created, and the name of a DatetimeIndex
+        time       -- the time column of a table that is created, and the name of a DatetimeIndex; by default
+                      the first timestamp. False creates a collection, whose key has no time
         key        -- the columns that tell the devices of a table that is created apart; by default the
                       first that may be one
         create     -- creates the table if it does not exist, with the columns of the rows
@@ -131,11 +132,11 @@ class Connection:
             time = next((name for name, kind in zip(names, types) if kind.startswith("TIMESTAMP")), None)
         if key is None:
             key = [name for name, kind in zip(names, types) if name != time and _may_be_key(kind)][:1]
-        keys = [*([key] if isinstance(key, str) else key), *([] if time is None else [time])]
+        keys = [*([key] if isinstance(key, str) else key), *([time] if time else [])]
         for name in keys:
             if name not in names:
                 raise ProgrammingError(f"the rows have no column '{name}'; their columns are {', '.join(names)}")
-        self._run(_create_table(quoted(table), names, types, keys), [], None)
+        self._run(f"CREATE TABLE IF NOT EXISTS {definition(table, rows, keys)}", [], None)
         return rows
 
     def batch(self, durability=None):
@@ -194,12 +195,16 @@ class Connection:
     def schema(self, table):
         """The columns of a table."""
         keys, time = self._key(table)
-        rows = Result(stream=self._run(_SCHEMA, [table], None)[2]).fetchall()
+        nullable = {name for (name,) in Result(stream=self._run(_NULLABLE, [table], None)[2]).fetchall()}
+        columns = self._run(f"SELECT * FROM {quoted(table)} LIMIT 0", [], None)[2]
 
         def role(name):
             return "time" if name == time else "key" if name in keys else "field"
 
-        return [Column(name, kind, role(name), nullable) for name, kind, nullable in rows]
+        with Result(stream=columns) as result:
+            return [
+                Column(name, kind, role(name), name in nullable) for name, kind in zip(result.columns, result.types)
+            ]
 
     def _key(self, table):
         """The key columns of a table, and its time column or None."""
@@ -314,16 +319,19 @@ def _may_be_key(kind):
     return not kind.startswith(others) and not kind.endswith("[]")
 
 
-def _create_table(table, names, types, keys):
-    unknown = [name for name, kind in zip(names, types) if kind == "Null"]
+def definition(table, rows, keys=()):
+    """The name and the columns of a table for these rows, as CREATE TABLE takes them."""
+    names = rows.names()
+    unknown = [name for name, kind in zip(names, rows.types()) if kind == "Null"]
     if unknown:
         raise ProgrammingError(
             f"column '{unknown[0]}' has no value, so its type is unknown",
             hint="Create the table with SQL first, or leave the column out.",
         )
+    types = rows.sql_types()
     columns = [f"{quoted(name)} {kind}{' NOT NULL' if name in keys else ''}" for name, kind in zip(names, types)]
     key = f", PRIMARY KEY ({', '.join(quoted(name) for name in keys)})" if keys else ""
-    return f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(columns)}{key})"
+    return f"{quoted(table)} ({', '.join(columns)}{key})"
 
 
 def _number(value):

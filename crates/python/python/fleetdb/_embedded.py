@@ -4,7 +4,7 @@ import atexit
 import os
 import weakref
 
-from ._connection import Connection, _create_table, file_format
+from ._connection import Connection, definition, file_format
 from ._errors import LineError
 from ._frames import arrow_of
 from ._native import Connection as Native
@@ -81,10 +81,9 @@ class EmbeddedConnection(Connection):
     def register(self, name, rows):
         rows, _ = arrow_of(rows)
         rows = stream(rows)
-        names, types = rows.names(), ["TEXT" if kind == "Null" else kind for kind in rows.types()]
+        columns = definition(name, rows)
         self.unregister(name)
-        create = _create_table(quoted(name), names, types, [])
-        self._run(create.replace("CREATE TABLE IF NOT EXISTS", "CREATE TEMPORARY TABLE", 1), [], None)
+        self._run(f"CREATE TEMPORARY TABLE {columns}", [], None)
         self._native.fill_temporary(name, rows)
 
     def last(self, table):

@@ -11,7 +11,7 @@ def arrow_of(rows, *, time=None, names=None):
 
     rows  -- an object with Arrow's C stream or C array interface, a frame of pandas or polars, a dict of
              columns, or an iterable of rows: dicts, or tuples in the order of `names`
-    time  -- the name of a frame's DatetimeIndex as a column
+    time  -- the name of a frame's DatetimeIndex as a column; by default its own, or "time"
     names -- a function that gives the names of the columns of rows without names
     """
     pandas = sys.modules.get("pandas")

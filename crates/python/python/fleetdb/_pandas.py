@@ -21,6 +21,9 @@ def frame_of(result, dtype_backend=None):
         return table.to_pandas(types_mapper=nullable.get)
     frame = table.to_pandas()
     for place, column in enumerate(table.columns):
+        if pyarrow.types.is_list(column.type):
+            # As arrays of NumPy, integers among NULLs would be floats.
+            frame.isetitem(place, pandas.Series(column.to_pylist(), frame.index, dtype=object))
         # As floats they would lose digits, and booleans would be objects.
         if column.null_count and column.type in nullable and not pyarrow.types.is_floating(column.type):
             frame.isetitem(place, column.to_pandas(types_mapper=nullable.get).set_axis(frame.index))

@@ -9,7 +9,7 @@ class Column(NamedTuple):
     """A column of a table.
 
     name     -- its name
-    type     -- its type in SQL, as in "bigint"
+    type     -- its type as CREATE TABLE takes it, as in "TIMESTAMPTZ(3)"
     role     -- "key" if it is part of the primary key before the time, "time", or "field"
     nullable -- whether it may be NULL
     """
