@@ -14,7 +14,7 @@ from ._values import plain, quoted, size_of
 from ._written import Written
 
 # Connections to close when the interpreter ends, so that what was written at "interval" and "os" is durable.
-_open = weakref.WeakSet()
+_open: "weakref.WeakSet[EmbeddedConnection]" = weakref.WeakSet()
 
 
 @atexit.register
