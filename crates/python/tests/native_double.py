@@ -213,7 +213,10 @@ def read_ipc(file):
         closed = False
 
         def read(self, size):
-            return file.read(size)
+            data = b""
+            while len(data) < size and (part := file.read(size - len(data))):
+                data += part
+            return data
 
         def close(self):
             pass

@@ -68,12 +68,18 @@ def _has_insert(url):
     return True
 
 
+class _Quiet(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        """A client that goes is no error."""
+
+
 class _StandIn:
     """Passes requests on to a server that lacks `/api/v1/insert`, and does these as SQL."""
 
     def __init__(self, url):
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(url))
-        self._server.daemon_threads = True
+        self._server = _Quiet(("127.0.0.1", 0), _handler_of(url))
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
 

@@ -201,10 +201,9 @@ class Connection:
         def role(name):
             return "time" if name == time else "key" if name in keys else "field"
 
-        with Result(stream=columns) as result:
-            return [
-                Column(name, kind, role(name), name in nullable) for name, kind in zip(result.columns, result.types)
-            ]
+        result = Result(stream=columns)
+        result.fetchall()
+        return [Column(name, kind, role(name), name in nullable) for name, kind in zip(result.columns, result.types)]
 
     def _key(self, table):
         """The key columns of a table, and its time column or None."""
@@ -216,7 +215,7 @@ class Connection:
         return (keys.split(", ") if keys else []), time
 
     def _count(self, table):
-        return self.sql(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0]
+        return self.sql(f"SELECT count(*) FROM {quoted(table)}").fetchall()[0][0]
 
     def status(self):
         """What the database is doing, and has done since it was opened, by name."""

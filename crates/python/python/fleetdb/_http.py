@@ -9,6 +9,7 @@ import base64
 import http.client
 import json
 import os
+import select
 import socket
 import threading
 from urllib.parse import quote, unquote, urlsplit
@@ -31,8 +32,6 @@ from ._written import Written
 _ARROW = "application/vnd.apache.arrow.stream"
 # Idle TCP connections that are kept.
 _MAX_IDLE = 8
-# What goes wrong with a connection that the server has closed meanwhile.
-_STALE = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
 
 
 class HttpConnection(Connection):
@@ -62,37 +61,33 @@ class HttpConnection(Connection):
 
     def _request(self, method, path, body=None, headers=None):
         """Sends a request; returns the exchange with its answer, whose status is below 400."""
-        headers = {**self._headers, **(headers or {})}
-        while True:
-            exchange, is_new = self._connected()
-            try:
-                exchange.send(method, path, body, headers)
-                break
-            except _STALE as error:
-                exchange.end(keep=False)
-                if exchange.cancelled:
-                    raise _cancelled() from None
-                if is_new:
-                    raise OperationalError(f"{self.url} does not answer: {error}", code="08006") from error
-            except OSError as error:
-                exchange.end(keep=False)
-                if exchange.cancelled:
-                    raise _cancelled() from None
-                raise OperationalError(f"could not reach {self.url}: {error}", code="08001") from error
-            except BaseException:
-                exchange.end(keep=False)
-                raise
+        exchange = self._connected()
+        try:
+            exchange.send(method, path, body, {**self._headers, **(headers or {})})
+        except (OSError, http.client.HTTPException) as error:
+            exchange.end(keep=False)
+            if exchange.cancelled:
+                raise _cancelled() from None
+            raise OperationalError(f"could not reach {self.url}: {error}", code="08001") from error
+        except BaseException:
+            exchange.end(keep=False)
+            raise
         if exchange.status < 400:
             return exchange
         raise _error(exchange.status, exchange.read_all())
 
     def _connected(self):
+        """An exchange with a TCP connection: one that is idle and not closed by the server, or a new one."""
+        connection = None
         with self._lock:
             if self._is_closed:
                 raise ClosedError("the connection is closed", code="57P03")
-            connection = self._idle.pop() if self._idle else None
-        is_new = connection is None
-        if is_new:
+            while self._idle and connection is None:
+                connection = self._idle.pop()
+                if not _is_open(connection):
+                    connection.close()
+                    connection = None
+        if connection is None:
             is_tls, host, port = self._place
             kind = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
             options = {} if self._timeout is None else {"timeout": self._timeout}
@@ -100,7 +95,7 @@ class HttpConnection(Connection):
         exchange = _Exchange(self, connection)
         with self._lock:
             self._busy.add(exchange)
-        return exchange, is_new
+        return exchange
 
     def _ended(self, exchange, connection):
         """An exchange has ended; its TCP connection may be used again."""
@@ -200,7 +195,7 @@ class HttpConnection(Connection):
         where, values = container.where(start, stop)
         name = quoted(column)
         totals = f"count({name}), min({name})::double precision, max({name})::double precision, sum({name})::double precision"
-        return self.sql(f"SELECT {totals} FROM {quoted(container.table)} WHERE {where}", values).fetchone()
+        return self.sql(f"SELECT {totals} FROM {quoted(container.table)} WHERE {where}", values).fetchall()[0]
 
     def _container_append(self, container, time, fields):
         names = [*container.keys, container.time, *fields]
@@ -285,8 +280,8 @@ class _Exchange:
         if self._answer is None:
             return b""
         try:
-            # A read that is interrupted leaves the answer in an unknown state.
-            data = self._answer.read(size if size >= 0 else None)
+            # As soon as there are bytes, so that the first rows do not wait for others.
+            data = self._answer.read() if size < 0 else self._answer.read1(size)
         except (http.client.HTTPException, OSError, ValueError) as error:
             cancelled = self.cancelled
             self.end(keep=False)
@@ -295,6 +290,7 @@ class _Exchange:
             message = "the statement failed after its first rows, or the connection broke off: the server's log says why"
             raise OperationalError(message, code="08006") from error
         except BaseException:
+            # A read that is interrupted leaves the answer in an unknown state.
             self.end(keep=False)
             raise
         if size < 0 or (not data and size > 0) or self._answer.isclosed():
@@ -359,6 +355,14 @@ class _LinesRefused(Exception):
     def __init__(self, answer):
         super().__init__(answer["error"])
         self.answer = answer
+
+
+def _is_open(connection):
+    """Whether the server has not closed an idle TCP connection."""
+    if connection.sock is None:
+        return False
+    readable, _, _ = select.select([connection.sock], [], [], 0)
+    return not readable
 
 
 def _in_json(value):
