@@ -5,6 +5,7 @@ use crate::state::{Scanned, State};
 use crate::stream::Stream;
 use crate::values::{for_column, time_of, value_of};
 use crate::worker::{Ticket, Worker};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use fleetdb_engine::{
     Aggregate, ColumnType, Error, Projection, Result, ScanRequest, TableSchema, TableView, Unit, Value, View,
@@ -136,7 +137,7 @@ impl Container {
         let projection = columns.map_or(Projection::All, Projection::Names);
         self.stream(py, schema, move |table, key| match request(key, from, to) {
             Some(request) => Ok(Box::new(table.scan(&request.columns(projection))?)),
-            None => Ok(Box::new(std::iter::empty())),
+            None => Ok(Box::new(std::iter::empty::<Result<RecordBatch>>())),
         })
     }
 

@@ -3,12 +3,16 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use fleetdb_engine::{Code, Error, Result, Value};
+use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Answer, Kind, Prepared, Session, Store};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Rows that come from the engine itself, without SQL.
 pub(crate) type Scanned = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// A text that is longer is not remembered as the last one.
+const MAX_ASKED_BYTES: usize = 16 << 10;
 
 /// A result that is being read.
 enum Rows {
@@ -24,7 +28,9 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) session: Arc<Session>,
     results: HashMap<Number, Rows>,
-    prepared: HashMap<Number, Prepared<Arc<Session>>>,
+    prepared: HashMap<Number, (Prepared<Arc<Session>>, ColumnNames)>,
+    /// The text of the last statement, if it was one, and the names of its columns.
+    asked: Option<(String, ColumnNames)>,
     /// The result whose statement began last. Its limits and its cancellation are in force.
     current: Option<Number>,
     last: Number,
@@ -42,7 +48,7 @@ pub(crate) struct Done {
 
 impl State {
     pub(crate) fn new(store: Store, session: Arc<Session>) -> Self {
-        Self { store, session, results: HashMap::new(), prepared: HashMap::new(), current: None, last: 0 }
+        Self { store, session, results: HashMap::new(), prepared: HashMap::new(), asked: None, current: None, last: 0 }
     }
 
     /// Runs the statements of a text; returns what the last one gave. Values are for a text of one
@@ -54,35 +60,43 @@ impl State {
         self.current = None;
         if !values.is_empty() {
             let statement = self.session.parse_one(text)?;
-            let count = statement.parameters();
+            let (count, names) = (statement.parameters(), column_names(&statement));
             if count != values.len() {
                 return Err(Error::invalid(format!("the statement has {count} parameters, not {}", values.len())));
             }
             let answer = self.session.execute(statement.with_values(values)?)?;
-            return Ok(self.keep(answer));
+            return Ok(self.keep(answer, &names));
         }
-        // The plan of a single statement that is asked again is kept.
-        if !text.trim_end().trim_end_matches(';').contains(';') {
+        // The session keeps the plan of a text that is asked again.
+        if let Some((_, names)) = self.asked.as_ref().filter(|(asked, _)| asked == text) {
+            let names = names.clone();
             let answer = self.session.sql(text)?;
-            return Ok(self.keep(answer));
+            return Ok(self.keep(answer, &names));
         }
+        let statements = self.session.parse(text)?;
+        let is_one = statements.len() == 1;
         let mut last = None;
-        for statement in self.session.parse(text)? {
+        for statement in statements {
             if is_stopped() {
                 return Err(Error::new(Code::Cancelled, "the statements were cancelled"));
             }
             // The rows of the one before are not wanted.
             drop(last.take());
-            last = Some(self.session.execute(statement)?);
+            let names = column_names(&statement);
+            last = Some((self.session.execute(statement)?, names));
         }
-        let last = last.ok_or_else(|| Error::invalid("there is no statement in the text"))?;
-        Ok(self.keep(last))
+        let (answer, names) = last.ok_or_else(|| Error::invalid("there is no statement in the text"))?;
+        if is_one && text.len() <= MAX_ASKED_BYTES {
+            self.asked = Some((text.to_owned(), names.clone()));
+        }
+        Ok(self.keep(answer, &names))
     }
 
-    /// Keeps an answer until its rows are read.
-    fn keep(&mut self, answer: Answer) -> Done {
+    /// Keeps an answer until its rows are read. Its columns have PostgreSQL's names.
+    fn keep(&mut self, answer: Answer, names: &ColumnNames) -> Done {
         let (tag, warning) = (answer.tag().map(str::to_owned), answer.warning().map(str::to_owned));
-        let rows = answer.schema().map(|schema| (self.add(Rows::Answer(Box::new(answer))), schema));
+        let schema = answer.schema().map(|schema| names.of(&schema));
+        let rows = schema.map(|schema| (self.add(Rows::Answer(Box::new(answer))), schema));
         self.current = rows.as_ref().map(|(number, _)| *number);
         Done { tag, warning, rows }
     }
@@ -140,9 +154,10 @@ impl State {
         if statement.command().kind.is_ok_and(|kind| kind != Kind::Query) {
             return Ok(None);
         }
+        let names = column_names(&statement);
         let prepared = Prepared::new(Arc::clone(&self.session), statement)?;
         self.last += 1;
-        self.prepared.insert(self.last, prepared);
+        self.prepared.insert(self.last, (prepared, names));
         Ok(Some(self.last))
     }
 
@@ -153,8 +168,8 @@ impl State {
     pub(crate) fn run_prepared(&mut self, number: Number, values: &[Value]) -> Result<Done> {
         self.current = None;
         let prepared = self.prepared.get(&number).ok_or_else(|| Error::bug("a prepared query is missing"))?;
-        let answer = prepared.start(values)?;
-        Ok(self.keep(answer))
+        let (answer, names) = (prepared.0.start(values)?, prepared.1.clone());
+        Ok(self.keep(answer, &names))
     }
 
     /// Forgets a prepared query.

@@ -13,6 +13,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fleetdb_engine::{ColumnType, Error, Result};
+use fleetdb_query::distinct_names;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -122,9 +123,10 @@ fn failure_of(error: ArrowError) -> Failure {
     }
 }
 
-/// A field whose zone is called as Python's libraries call it.
+/// A field whose zone is called as Python's libraries call it, and which is known as a UUID if it is one.
 fn in_python(field: &Field) -> Field {
     match field.data_type() {
+        data_type if *data_type == ColumnType::UUID => ColumnType::Uuid.mark(field.clone()),
         DataType::Timestamp(unit, Some(zone)) if &**zone == ColumnType::UTC => {
             field.clone().with_data_type(DataType::Timestamp(*unit, Some(UTC.into())))
         }
@@ -169,7 +171,8 @@ impl Stream {
         progress: Option<Progress>,
         text: Option<Arc<str>>,
     ) -> Self {
-        Self::of(Source::Worker(Arc::clone(worker), number), schema, progress, text)
+        // Python's libraries find columns by their names.
+        Self::of(Source::Worker(Arc::clone(worker), number), &distinct_names(schema), progress, text)
     }
 
     /// The rows of a reader.
@@ -214,6 +217,15 @@ impl Stream {
     fn types(&self) -> Vec<String> {
         let name = |field: &FieldRef| {
             ColumnType::of_field(field).map_or_else(|_| field.data_type().to_string(), ColumnType::to_sql)
+        };
+        self.schema.fields().iter().map(name).collect()
+    }
+
+    /// The types of the columns, as CREATE TABLE takes them. Raises an error for those that it does not.
+    fn sql_types(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let name = |field: &FieldRef| {
+            let column_type = ColumnType::of_field(field).map(ColumnType::to_sql);
+            column_type.map_err(|error| plain(py, &error.context(format_args!("column '{}'", field.name()))))
         };
         self.schema.fields().iter().map(name).collect()
     }
