@@ -237,6 +237,15 @@ impl Work {
         self.stop.begin();
         self.current = NOBODY;
         let statement = self.session.parse_one(text)?;
+        self.prepare_parsed(statement)
+    }
+
+    /// Prepares a parsed statement.
+    ///
+    /// # Errors
+    /// A query does not match the tables.
+    pub(crate) fn prepare_parsed(&mut self, statement: Statement) -> Result<PreparedStatement> {
+        self.current = NOBODY;
         let (parameters, writes_rows) = (statement.parameters(), writes_rows(&statement));
         let plan = match statement.command().kind? {
             Kind::Query => Plan::Query(Box::new(Prepared::new(Arc::clone(&self.session), statement)?)),

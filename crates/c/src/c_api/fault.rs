@@ -95,13 +95,6 @@ pub(crate) fn last() -> (*const c_char, *const c_char) {
     last.ok().flatten().unwrap_or((c"".as_ptr(), c"00000".as_ptr()))
 }
 
-/// The error for a panic.
-pub(crate) fn panicked(cause: &(dyn std::any::Any + Send)) -> Fault {
-    let message = cause.downcast_ref::<&str>().copied().map(str::to_owned);
-    let message = message.or_else(|| cause.downcast_ref::<String>().cloned());
-    Error::bug(format!("the library panicked: {}", message.as_deref().unwrap_or("without a message"))).into()
-}
-
 /// Checks that a pointer to a place for a result is not NULL.
 ///
 /// # Errors

@@ -31,9 +31,3 @@ fn a_message_has_the_place_and_the_hint() {
     let (message, _) = last();
     assert!(!message.is_null());
 }
-
-#[test]
-fn a_panic_is_a_bug_with_its_message() {
-    let cause = std::panic::catch_unwind(|| panic!("seven")).unwrap_err();
-    assert_eq!(panicked(cause.as_ref()).message, "the library panicked: seven");
-}

@@ -3,19 +3,18 @@
 //! 1. A handle is looked up. One that was closed, or never opened, is an error: numbers are not used again.
 //! 2. The database's session is locked. If another thread has it, the call is refused, because two threads
 //!    must not use one database handle at once.
-//! 3. The call runs with enough stack, and a panic in it becomes an error.
+//! 3. The call runs with enough stack, and a panic in it becomes an error ([`guarded`]).
 //! 4. An error is kept for the thread, and its code is returned.
 
 use super::database::Database;
-use super::fault::{Fault, keep, panicked};
+use super::fault::{Fault, keep};
 use super::statement::{State, Statement};
 use super::types::{FleetdbHandle, FleetdbStatement};
+use crate::guard::guarded;
 use crate::work::Work;
-use fleetdb_statement::stack::with_stack;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,10 +31,6 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// The distance between two handles, so that they look like pointers.
 const STEP: usize = 16;
-
-/// Levels of a statement for which a call has stack from its beginning: threads of small devices have
-/// little. Deeper statements get more when they are known.
-const LEVELS: usize = 32;
 
 fn add<T>(handle: Handle) -> *mut T {
     let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP);
@@ -82,8 +77,7 @@ fn unknown(number: usize, what: &str) -> Fault {
 
 /// Does a call: its result code, or that of its error.
 pub(crate) fn call(work: impl FnOnce() -> Result<c_int, Fault>) -> c_int {
-    let done = catch_unwind(AssertUnwindSafe(|| with_stack(LEVELS, work)));
-    let done = done.unwrap_or_else(|cause| Err(panicked(cause.as_ref())));
+    let done = guarded(work).unwrap_or_else(|error| Err(error.into()));
     done.unwrap_or_else(|fault| keep(&fault))
 }
 
