@@ -248,7 +248,10 @@ impl Work {
         self.current = NOBODY;
         let (parameters, writes_rows) = (statement.parameters(), writes_rows(&statement));
         let plan = match statement.command().kind? {
-            Kind::Query => Plan::Query(Box::new(Prepared::new(Arc::clone(&self.session), statement)?)),
+            // EXPLAIN is one of DataFusion's own statements, and its lines are made for a run.
+            Kind::Query if statement.sql().is_some() => {
+                Plan::Query(Box::new(Prepared::new(Arc::clone(&self.session), statement)?))
+            }
             _ => Plan::Other(Box::new(statement)),
         };
         Ok(PreparedStatement { plan, parameters, writes_rows })

@@ -2,10 +2,9 @@
 
 use super::errors::{call, not_implemented};
 use super::options::{optionable, text, truth, unknown, wrong};
-use super::session::Session;
+use super::session::{Cancel, Session};
 use super::statement::Statement;
 use super::{info, objects};
-use crate::work::Stop;
 use adbc_core::CancelHandle;
 use adbc_core::constants::{
     ADBC_OPTION_ISOLATION_LEVEL_DEFAULT, ADBC_OPTION_ISOLATION_LEVEL_READ_COMMITTED,
@@ -25,16 +24,6 @@ const DURABILITY: &str = "fleetdb.durability";
 
 /// Rows of a program.
 type Rows = Box<dyn RecordBatchReader + Send + 'static>;
-
-/// Cancels what runs on a connection.
-pub(super) struct Cancel(pub(super) Arc<Stop>);
-
-impl CancelHandle for Cancel {
-    fn try_cancel(&self) -> AdbcResult<()> {
-        self.0.stop();
-        Ok(())
-    }
-}
 
 /// A connection. Its statements run one at a time.
 pub struct Connection {

@@ -2,6 +2,6 @@
 //! name of the library, `libfleetdb`, or by the name `AdbcDriverInit` in a library of another name.
 #![allow(unsafe_code, reason = "functions that a driver manager calls take pointers and have names that it knows")]
 
-use super::Driver;
+use super::database::Driver;
 
 adbc_ffi::export_driver!(AdbcFleetdbInit, Driver);

@@ -4,6 +4,8 @@
 //! Queries begin none, unless the isolation is REPEATABLE READ. Definitions of tables are effective at once.
 
 use crate::work::{Done, PreparedStatement, Stop, Work};
+use adbc_core::CancelHandle;
+use adbc_core::error::Result as AdbcResult;
 use fleetdb_engine::{Batch, Code, Error, Result, Value};
 use fleetdb_query::Statement;
 use parking_lot::{Mutex, MutexGuard};
@@ -21,6 +23,16 @@ pub(super) struct State {
     pub(super) work: Work,
     is_autocommit: bool,
     pub(super) is_repeatable: bool,
+}
+
+/// Cancels what runs in a session.
+pub(super) struct Cancel(pub(super) Arc<Stop>);
+
+impl CancelHandle for Cancel {
+    fn try_cancel(&self) -> AdbcResult<()> {
+        self.0.stop();
+        Ok(())
+    }
 }
 
 impl Session {

@@ -3,12 +3,11 @@
 //! Bound rows are parameters of SQL, one run for each row. With a target table they are rows for it.
 //! Executing takes the bound rows.
 
-use super::connection::Cancel;
 use super::errors::{call, not_implemented, unreadable};
 use super::ingest::{Ingest, ingest};
-use super::options::{optionable, unknown};
+use super::options::{optionable, truth, unknown};
 use super::reader::{Reader, Runs};
-use super::session::{Session, State};
+use super::session::{Cancel, Session, State};
 use crate::values::parameter;
 use crate::work::{Done, PreparedStatement};
 use adbc_core::error::Result as AdbcResult;
@@ -18,6 +17,9 @@ use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, Schema};
 use fleetdb_engine::{Error, Result, Value};
 use std::sync::Arc;
+
+/// The option that Python's driver manager sets. Parameters have numbers, so it can only be false.
+const BIND_BY_NAME: &str = "adbc.statement.bind_by_name";
 
 /// Rows of a program, or for one.
 type Rows = Box<dyn RecordBatchReader + Send>;
@@ -45,10 +47,11 @@ impl Statement {
     }
 
     fn set(&mut self, key: &OptionStatement, value: OptionValue) -> Result<()> {
-        if self.ingest.set(key, value)? {
+        let name = key.as_ref().to_owned();
+        if name == BIND_BY_NAME && !truth(&name, value.clone())? {
             return Ok(());
         }
-        Err(unknown(key.as_ref()))
+        if self.ingest.set(key, value)? { Ok(()) } else { Err(unknown(&name)) }
     }
 
     fn get(&self, key: &OptionStatement) -> Option<String> {
