@@ -15,7 +15,7 @@ use adbc_core::options::{InfoCode, ObjectDepth, OptionConnection, OptionValue};
 use adbc_core::schemas::GET_STATISTIC_NAMES_SCHEMA;
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::Schema;
-use fleetdb_engine::{Durability, Error, Result};
+use fleetdb_engine::{Durability, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ impl adbc_core::Connection for Connection {
     }
 
     fn get_statistic_names(&self) -> AdbcResult<Rows> {
-        Ok(rows(RecordBatch::new_empty(Arc::clone(&GET_STATISTIC_NAMES_SCHEMA))))
+        Ok(rows(RecordBatch::new_empty(GET_STATISTIC_NAMES_SCHEMA.clone())))
     }
 
     fn get_statistics(

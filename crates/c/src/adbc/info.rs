@@ -60,7 +60,7 @@ pub(super) fn info(codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
         types.push(of);
         places.push(place as i32 - 1);
     }
-    let schema = Arc::clone(&GET_INFO_SCHEMA);
+    let schema = GET_INFO_SCHEMA.clone();
     let DataType::Union(fields, _) = schema.field(1).data_type() else {
         return Err(Error::bug("the schema of information has no union"));
     };

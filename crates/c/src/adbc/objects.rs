@@ -190,7 +190,7 @@ fn nested(
     let catalogs = if has_catalog { vec![CATALOG] } else { Vec::new() };
     let in_catalogs = vec![schemas.len(); catalogs.len()];
     let lists = list(GET_OBJECTS_SCHEMA.field(1), schemas, &in_catalogs, filter.has_schemas())?;
-    RecordBatch::try_new(Arc::clone(&GET_OBJECTS_SCHEMA), vec![Arc::new(StringArray::from(catalogs)), lists])
+    RecordBatch::try_new(GET_OBJECTS_SCHEMA.clone(), vec![Arc::new(StringArray::from(catalogs)), lists])
 }
 
 fn table_structs(filter: &Filter<'_>, tables: &[Table]) -> std::result::Result<ArrayRef, ArrowError> {
@@ -313,7 +313,7 @@ fn list(
 /// The rows do not have the form that ADBC prescribes.
 pub(super) fn table_types() -> Result<RecordBatch> {
     let types = Arc::new(StringArray::from(vec![TABLE, VIEW]));
-    Ok(RecordBatch::try_new(Arc::clone(&GET_TABLE_TYPES_SCHEMA), vec![types])?)
+    Ok(RecordBatch::try_new(GET_TABLE_TYPES_SCHEMA.clone(), vec![types])?)
 }
 
 /// Checks that a catalog and a schema are the only ones, if they are given.

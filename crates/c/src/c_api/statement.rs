@@ -115,7 +115,11 @@ impl State {
         };
         let count = values.len();
         let place = usize::try_from(parameter).ok().and_then(|number| number.checked_sub(1));
-        let Some(bound) = place.and_then(|place| values.get_mut(place)) else {
+        let bound = match place {
+            Some(place) => values.get_mut(place),
+            None => None,
+        };
+        let Some(bound) = bound else {
             let message = format!("there is no parameter ${parameter}: the statement has {count}, counted from 1");
             return Err(Error::new(Code::UndefinedParameter, message).into());
         };
