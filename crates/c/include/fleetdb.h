@@ -175,8 +175,8 @@ int fleetdb_open(const char *path,
 // Closes a database. Everything acknowledged is durable when the last handle of the database is
 // closed. An open transaction is rolled back. NULL is allowed and does nothing.
 //
-// FLEETDB_BUSY: statements are not finalized; nothing is closed. After any other result the handle
-// is gone.
+// FLEETDB_BUSY: statements are not finalized; nothing is closed. After FLEETDB_OK and after an
+// error of closing, such as FLEETDB_IO, the handle is gone.
 int fleetdb_close(fleetdb *db);
 
 // Runs SQL: one statement, or several with semicolons between them. Rows of results are dropped.

@@ -129,7 +129,7 @@ impl Statement {
     /// Runs a statement that writes once for each row of values, all in one transaction. Rows that it
     /// returns are dropped.
     fn run_for_each(&self, prepared: &PreparedStatement, values: &[Vec<Value>]) -> Result<Executed> {
-        let each = |state: &mut State| {
+        let each = |state: &mut State| -> Result<Option<i64>> {
             let mut changed = Some(0);
             for values in values {
                 let done = state.start(prepared, values)?;

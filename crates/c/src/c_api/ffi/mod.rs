@@ -60,8 +60,8 @@ pub unsafe extern "C" fn fleetdb_open(
 /// Closes a database. Everything acknowledged is durable when the last handle of the database is
 /// closed. An open transaction is rolled back. NULL is allowed and does nothing.
 ///
-/// FLEETDB_BUSY: statements are not finalized; nothing is closed. After any other result the handle
-/// is gone.
+/// FLEETDB_BUSY: statements are not finalized; nothing is closed. After FLEETDB_OK and after an
+/// error of closing, such as FLEETDB_IO, the handle is gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fleetdb_close(db: *mut FleetdbHandle) -> c_int {
     call(|| {
