@@ -30,6 +30,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use fleetdb_query::refuse_node;
+
 /// A time-series database for sensor fleets.
 #[derive(Parser)]
 #[command(name = "fleetdb", version, about, arg_required_else_help = true)]
@@ -120,20 +122,6 @@ fn open(data: &Path, create: bool) -> Result<Arc<Database>> {
     }
     refuse_node(data)?;
     Ok(Arc::new(Database::open_with(Io::files(data), Settings::default())?))
-}
-
-/// Refuses to write to the directory of a node of a cluster, which would not notice.
-///
-/// # Errors
-/// It is one.
-pub fn refuse_node(data: &Path) -> Result<()> {
-    match data.join("cluster.json").exists() {
-        true => Err(Error::invalid(format!("{} is the directory of a node of a cluster", data.display())).with_hint(
-            "To query it, connect to the server, or add --read-only. Removing cluster.json takes it out of the cluster \
-                 for ever.",
-        )),
-        false => Ok(()),
-    }
 }
 
 /// Opens a database for reading, while another process may write it.
