@@ -148,7 +148,7 @@ impl Work {
         if let Some(durability) = options.durability {
             let mut settings = SessionSettings::default();
             settings.set("durability", &durability.to_string())?;
-            session.start_with(settings);
+            session.start_with(settings)?;
         }
         let stop = Arc::new(Stop { canceller: session.canceller(), is_stopped: AtomicBool::new(false) });
         Ok(Self { session, opened, stop, current: NOBODY, last: NOBODY })
@@ -183,7 +183,7 @@ impl Work {
     /// A reader cannot read what was written.
     pub(crate) fn view(&self) -> Result<View> {
         self.store().refresh()?;
-        self.store().settled_view(None)
+        self.store().settled_view(None, &|| Ok(()))
     }
 
     /// Runs the statements of a text; returns the rows that the last one wrote. Rows of results are

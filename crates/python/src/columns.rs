@@ -8,8 +8,8 @@
 
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
-    Int64Array, ListArray, NullArray, PrimitiveArray, RecordBatch, RecordBatchIterator, StringArray,
-    Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
+    Int64Array, ListArray, NullArray, PrimitiveArray, RecordBatch, RecordBatchIterator, RecordBatchOptions,
+    StringArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::concat;
@@ -39,7 +39,8 @@ pub(crate) fn from_columns(names: Vec<String>, columns: Vec<Bound<'_, PyAny>>) -
         arrays.push(array);
     }
     let schema = Arc::new(Schema::new(fields));
-    let rows = RecordBatch::try_new(Arc::clone(&schema), arrays)
+    let options = RecordBatchOptions::new().with_row_count(arrays.is_empty().then_some(0));
+    let rows = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)
         .map_err(|e| PyValueError::new_err(format!("the columns are no table: {e}")))?;
     Ok(Stream::of_reader(Box::new(RecordBatchIterator::new([Ok(rows)], schema))))
 }

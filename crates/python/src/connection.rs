@@ -3,7 +3,7 @@
 use crate::container::{Container, last_rows};
 use crate::errors::{closed, plain, unreadable};
 use crate::state::{Done, Number, State};
-use crate::stream::{Stream, reader_of};
+use crate::stream::{Stream, reader_for};
 use crate::values::values_of;
 use crate::worker::{Progress, Ticket, Worker};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader};
@@ -156,7 +156,7 @@ impl Connection {
         batch_rows: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Written> {
-        let (reader, progress) = (reader_of(&rows)?, progress.map(Progress::new));
+        let (reader, progress) = (reader_for(&self.worker, &rows)?, progress.map(Progress::new));
         let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
         let job = move |state: &mut State, ticket: &Ticket| {
             let db = Arc::clone(state.store.writer()?);
@@ -173,7 +173,7 @@ impl Connection {
         parts: Vec<(String, Bound<'_, PyAny>)>,
         durability: Option<String>,
     ) -> PyResult<Written> {
-        let parts = parts.iter().map(|(table, rows)| Ok((table.clone(), reader_of(rows)?)));
+        let parts = parts.iter().map(|(table, rows)| Ok((table.clone(), reader_for(&self.worker, rows)?)));
         let parts = parts.collect::<PyResult<Vec<_>>>()?;
         let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
         let job = move |state: &mut State, _: &Ticket| {
@@ -212,7 +212,7 @@ impl Connection {
 
     /// Adds the rows of an Arrow stream or array to a temporary table.
     fn fill_temporary(&self, py: Python<'_>, table: String, rows: Bound<'_, PyAny>) -> PyResult<()> {
-        let reader = reader_of(&rows)?;
+        let reader = reader_for(&self.worker, &rows)?;
         let job = move |state: &mut State, _: &Ticket| {
             let schema = state.session.temporary_schema(&table);
             let schema = schema.ok_or_else(|| Error::bug("the temporary table is missing"))?.to_nullable_arrow();

@@ -10,7 +10,7 @@ use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, RecordBatch, StructArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{self as types, ArrowTimestampType, DataType, DecimalType, Field, IntervalUnit, TimeUnit};
+use arrow::datatypes::{self as types, ArrowTimestampType, DataType, DecimalType, IntervalUnit, TimeUnit};
 use arrow::temporal_conversions::{as_datetime, as_time};
 use chrono::{Duration, NaiveDateTime};
 use fleetdb_engine::{Code, ColumnType, Error};
@@ -26,16 +26,14 @@ type Objects<'py> = Vec<Bound<'py, PyAny>>;
 /// # Errors
 /// A value has no form in Python.
 pub(crate) fn rows_of<'py>(py: Python<'py>, rows: &RecordBatch) -> PyResult<Vec<Bound<'py, PyTuple>>> {
-    let schema = rows.schema();
-    let columns = rows.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(array, field)| Ok(objects_of(py, field, array)?.into_iter()));
+    let columns = rows.columns().iter().map(|array| Ok(objects_of(py, array)?.into_iter()));
     let mut columns = columns.collect::<PyResult<Vec<_>>>()?;
     let row = |_| PyTuple::new(py, columns.iter_mut().filter_map(Iterator::next).collect::<Objects<'py>>());
     (0..rows.num_rows()).map(row).collect()
 }
 
 /// The values of a column.
-fn objects_of<'py>(py: Python<'py>, field: &Field, array: &ArrayRef) -> PyResult<Objects<'py>> {
+fn objects_of<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let objects = Column { py, array: array.as_ref() };
     match array.data_type() {
         DataType::Null => Ok(vec![py.None().into_bound(py); array.len()]),
@@ -50,7 +48,7 @@ fn objects_of<'py>(py: Python<'py>, field: &Field, array: &ArrayRef) -> PyResult
         DataType::UInt64 => objects.numbers::<types::UInt64Type>(),
         DataType::Float32 => objects.numbers::<types::Float32Type>(),
         DataType::Float64 => objects.numbers::<types::Float64Type>(),
-        DataType::Float16 => objects_of(py, field, &in_type(py, array, &DataType::Float32)?),
+        DataType::Float16 => objects_of(py, &in_type(py, array, &DataType::Float32)?),
         DataType::Utf8 => objects.all(|row| to_object(py, array.as_string::<i32>().value(row))),
         DataType::LargeUtf8 => objects.all(|row| to_object(py, array.as_string::<i64>().value(row))),
         DataType::Utf8View => objects.all(|row| to_object(py, array.as_string_view().value(row))),
@@ -84,31 +82,25 @@ fn objects_of<'py>(py: Python<'py>, field: &Field, array: &ArrayRef) -> PyResult
             let interval = array.as_primitive::<types::IntervalMonthDayNanoType>().value(row);
             to_object(py, (interval.months, interval.days, interval.nanoseconds))
         }),
-        DataType::Interval(_) => {
-            objects_of(py, field, &in_type(py, array, &DataType::Interval(IntervalUnit::MonthDayNano))?)
-        }
+        DataType::Interval(_) => objects_of(py, &in_type(py, array, &DataType::Interval(IntervalUnit::MonthDayNano))?),
         DataType::Decimal32(..) => objects.decimals::<types::Decimal32Type>(),
         DataType::Decimal64(..) => objects.decimals::<types::Decimal64Type>(),
         DataType::Decimal128(..) => objects.decimals::<types::Decimal128Type>(),
         DataType::Decimal256(..) => objects.decimals::<types::Decimal256Type>(),
-        DataType::List(of) => objects.all(|row| list(py, of, &array.as_list::<i32>().value(row))),
-        DataType::LargeList(of) => objects.all(|row| list(py, of, &array.as_list::<i64>().value(row))),
-        DataType::FixedSizeList(of, _) => objects.all(|row| list(py, of, &array.as_fixed_size_list().value(row))),
+        DataType::List(_) => objects.all(|row| list(py, &array.as_list::<i32>().value(row))),
+        DataType::LargeList(_) => objects.all(|row| list(py, &array.as_list::<i64>().value(row))),
+        DataType::FixedSizeList(..) => objects.all(|row| list(py, &array.as_fixed_size_list().value(row))),
         DataType::Struct(_) => structs(py, array.as_struct()),
-        DataType::Map(of, _) => objects.all(|row| {
+        DataType::Map(..) => objects.all(|row| {
             let entries = array.as_map().value(row);
             let (names, values) = (entries.column(0), entries.column(1));
-            let DataType::Struct(fields) = of.data_type() else { return Err(no_form(py, of.data_type())) };
-            let names = objects_of(py, &fields[0], names)?;
+            let names = objects_of(py, names)?;
             let map = PyDict::new(py);
-            names
-                .iter()
-                .zip(objects_of(py, &fields[1], values)?)
-                .try_for_each(|(name, value)| map.set_item(name, value))?;
+            names.iter().zip(objects_of(py, values)?).try_for_each(|(name, value)| map.set_item(name, value))?;
             Ok(map.into_any())
         }),
-        DataType::Dictionary(_, values) => objects_of(py, field, &in_type(py, array, values)?),
-        DataType::RunEndEncoded(_, values) => objects_of(py, field, &in_type(py, array, values.data_type())?),
+        DataType::Dictionary(_, values) => objects_of(py, &in_type(py, array, values)?),
+        DataType::RunEndEncoded(_, values) => objects_of(py, &in_type(py, array, values.data_type())?),
         other => Err(no_form(py, other)),
     }
 }
@@ -194,13 +186,13 @@ fn bytes<'py>(py: Python<'py>, value: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     Ok(PyBytes::new(py, value).into_any())
 }
 
-fn list<'py>(py: Python<'py>, of: &Field, values: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    Ok(PyList::new(py, objects_of(py, of, values)?)?.into_any())
+fn list<'py>(py: Python<'py>, values: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    Ok(PyList::new(py, objects_of(py, values)?)?.into_any())
 }
 
 fn structs<'py>(py: Python<'py>, array: &StructArray) -> PyResult<Objects<'py>> {
     let columns = array.columns().iter().zip(array.fields());
-    let columns = columns.map(|(array, field)| Ok((field.name(), objects_of(py, field, array)?)));
+    let columns = columns.map(|(array, field)| Ok((field.name(), objects_of(py, array)?)));
     let columns = columns.collect::<PyResult<Vec<_>>>()?;
     Column { py, array }.all(|row| {
         let object = PyDict::new(py);

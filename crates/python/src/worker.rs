@@ -106,7 +106,8 @@ pub(crate) struct Worker {
     /// The job that runs.
     running: Arc<Mutex<Option<Arc<Ticket>>>>,
     canceller: Canceller,
-    /// The process that has the thread.
+    /// The thread itself, and the process that has it.
+    id: ThreadId,
     process: u32,
 }
 
@@ -147,11 +148,13 @@ impl Worker {
         };
         let thread = thread::Builder::new().name("fleetdb-python".to_owned()).spawn(work);
         let thread = thread.map_err(|e| Error::io("could not start a thread", &e))?;
+        let id = thread.thread().id();
         Ok(Arc::new(Self {
             jobs: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
             running,
             canceller,
+            id,
             process: std::process::id(),
         }))
     }
@@ -164,6 +167,11 @@ impl Worker {
     ) -> Result<Receiver<T>> {
         if self.is_forked() {
             return Err(forked(self.process));
+        }
+        if thread::current().id() == self.id {
+            // Such as an insert that reads a result of the connection, which would wait for itself.
+            return Err(Error::invalid("the rows come from the connection that reads them")
+                .with_hint("Read them first, as with arrow()."));
         }
         let (sender, outcome) = mpsc::channel();
         let of_job = Arc::clone(ticket);

@@ -8,7 +8,6 @@ use crate::open::{MEMORY, Opened, Options};
 use crate::work::Work;
 use adbc_core::error::Result as AdbcResult;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
-use adbc_core::{Database as _, Driver as _};
 use fleetdb_engine::{Code, Error, Result};
 
 /// The name before FleetDB's own options, which may be left out for those of a database.
