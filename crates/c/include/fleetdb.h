@@ -331,7 +331,7 @@ const char *fleetdb_error_message(const char **sqlstate);
 const char *fleetdb_version(void);
 
 #ifdef __cplusplus
-} // extern "C"
-#endif // __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
 
-#endif /* FLEETDB_H */
+#endif  /* FLEETDB_H */

@@ -236,7 +236,7 @@ impl Work {
     pub(crate) fn prepare(&mut self, text: &str) -> Result<PreparedStatement> {
         self.stop.begin();
         self.current = NOBODY;
-        let statement = self.session.parse_one(text)?;
+        let statement = self.session.parse_one(text).inspect_err(|_| self.session.fail_transaction())?;
         self.prepare_parsed(statement)
     }
 
@@ -247,13 +247,16 @@ impl Work {
     pub(crate) fn prepare_parsed(&mut self, statement: Statement) -> Result<PreparedStatement> {
         self.current = NOBODY;
         let (parameters, writes_rows) = (statement.parameters(), writes_rows(&statement));
-        let plan = match statement.command().kind? {
+        let plan = match statement.command().kind {
             // EXPLAIN is one of DataFusion's own statements, and its lines are made for a run.
-            Kind::Query if statement.sql().is_some() => {
-                Plan::Query(Box::new(Prepared::new(Arc::clone(&self.session), statement)?))
+            Ok(Kind::Query) if statement.sql().is_some() => {
+                Prepared::new(Arc::clone(&self.session), statement).map(|query| Plan::Query(Box::new(query)))
             }
-            _ => Plan::Other(Box::new(statement)),
+            Ok(_) => Ok(Plan::Other(Box::new(statement))),
+            Err(error) => Err(error),
         };
+        // As an error of the run: only ROLLBACK helps.
+        let plan = plan.inspect_err(|_| self.session.fail_transaction())?;
         Ok(PreparedStatement { plan, parameters, writes_rows })
     }
 
@@ -277,15 +280,20 @@ impl Work {
     pub(crate) fn start(&mut self, prepared: &PreparedStatement, values: &[Value]) -> Result<Done> {
         self.stop.begin();
         self.current = NOBODY;
-        if values.len() != prepared.parameters {
+        // What is no query says itself what it lacks.
+        let says_itself = values.is_empty() && matches!(prepared.plan, Plan::Other(_));
+        if values.len() != prepared.parameters && !says_itself {
             let (count, given) = (prepared.parameters, values.len());
             return Err(Error::invalid(format!("the statement has {count} parameters, not {given}")));
         }
         let answer = match &prepared.plan {
-            Plan::Query(query) => query.start(values)?,
-            Plan::Other(statement) if values.is_empty() => self.session.execute(Statement::clone(statement))?,
-            Plan::Other(statement) => self.session.execute(statement.with_values(values)?)?,
+            Plan::Query(query) => self.session.check_transaction().and_then(|()| query.start(values)),
+            Plan::Other(statement) if values.is_empty() => self.session.execute(Statement::clone(statement)),
+            Plan::Other(statement) => {
+                statement.with_values(values).and_then(|statement| self.session.execute(statement))
+            }
         };
+        let answer = answer.inspect_err(|_| self.session.fail_transaction())?;
         Ok(self.keep(answer))
     }
 

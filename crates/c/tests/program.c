@@ -266,7 +266,7 @@ static void lines(fleetdb *db) {
     FAILS(FLEETDB_INVALID, "42000", fleetdb_write_lines(db, "cpu,host=a usage=3i 3\ncpu usage=x\n", -1, NULL, &written));
     TRUE(written == 1 && strstr(fleetdb_error_message(NULL), "line 2") != NULL);
     FAILS(FLEETDB_INVALID, "22023", fleetdb_write_lines(db, "cpu a=1", -1, "days", &written));
-    OK(fleetdb_write_lines(db, "cpu,host=c usage=4i 4cpu", 23, "ns", NULL));
+    OK(fleetdb_write_lines(db, "cpu,host=c usage=4i 4cpu", 21, "ns", NULL));
     OK(fleetdb_write_lines(db, NULL, 0, NULL, NULL));
     TRUE(number(db, "SELECT count(*) FROM cpu") == 4);
 }

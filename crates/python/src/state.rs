@@ -168,7 +168,10 @@ impl State {
     pub(crate) fn run_prepared(&mut self, number: Number, values: &[Value]) -> Result<Done> {
         self.current = None;
         let prepared = self.prepared.get(&number).ok_or_else(|| Error::bug("a prepared query is missing"))?;
-        let (answer, names) = (prepared.0.start(values)?, prepared.1.clone());
+        let names = prepared.1.clone();
+        let answer = self.session.check_transaction().and_then(|()| prepared.0.start(values));
+        // As an error of any other statement: only ROLLBACK helps.
+        let answer = answer.inspect_err(|_| self.session.fail_transaction())?;
         Ok(self.keep(answer, &names))
     }
 

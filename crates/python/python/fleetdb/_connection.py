@@ -104,6 +104,9 @@ class Connection:
         durability -- when the rows are acknowledged; by default as the database says
         batch_rows -- rows in a batch, which is written as a whole or not at all
         """
+        if isinstance(rows, list) and not rows:
+            self._names(table)
+            return Written(0, None, None)
         rows, count = arrow_of(rows, time=time, names=lambda: self._names(table))
         if create:
             rows = self._create(table, rows, time, key)
