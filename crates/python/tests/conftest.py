@@ -9,14 +9,15 @@ import servers
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "python"))
 
-HAS_NATIVE = importlib.util.find_spec("fleetdb._native") is not None
-if not HAS_NATIVE:
-    import native_double
-
-    sys.modules["fleetdb._native"] = native_double
-
-NO_NATIVE = "the native module is not built: run `maturin develop` in crates/python"
+NO_NATIVE = """the native module is not built. Run `maturin develop` in crates/python, or in the checkout:
+    cargo build --workspace --lib
+    cp target/debug/lib_native.so crates/python/python/fleetdb/_native.abi3.so"""
 NO_SERVER = "there is no program `fleetdb`: put it on the path, or its place into FLEETDB_COMMAND"
+
+
+def pytest_sessionstart():
+    if importlib.util.find_spec("fleetdb._native") is None:
+        raise pytest.UsageError(NO_NATIVE)
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +36,6 @@ def db(request):
     import fleetdb
 
     if request.param == "embedded":
-        if not HAS_NATIVE:
-            pytest.skip(NO_NATIVE)
         connection = fleetdb.connect(":memory:")
     else:
         connection = fleetdb.connect(request.getfixturevalue("server").url)
@@ -51,7 +50,5 @@ def embedded(tmp_path):
     """A database in a directory of its own."""
     import fleetdb
 
-    if not HAS_NATIVE:
-        pytest.skip(NO_NATIVE)
     with fleetdb.connect(tmp_path / "db") as connection:
         yield connection

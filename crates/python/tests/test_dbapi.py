@@ -3,7 +3,6 @@
 import datetime
 
 import pytest
-from conftest import HAS_NATIVE, NO_NATIVE
 
 from fleetdb import dbapi
 
@@ -11,8 +10,6 @@ from fleetdb import dbapi
 @pytest.fixture(params=["embedded", "http"])
 def connection(request):
     if request.param == "embedded":
-        if not HAS_NATIVE:
-            pytest.skip(NO_NATIVE)
         connection = dbapi.connect(":memory:")
     else:
         connection = dbapi.connect(request.getfixturevalue("server").url)

@@ -8,42 +8,29 @@ from pathlib import Path
 
 import fleetdb
 import pytest
-from conftest import HAS_NATIVE, NO_SERVER
 
 ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"(?P<embedded><!-- embedded -->\n\n)?```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<said>.*?)```\n)?", re.DOTALL)
+BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<said>.*?)```\n)?", re.DOTALL)
 
 
 def examples(text):
-    return [(block["code"], block["said"], block["embedded"] is not None) for block in BLOCK.finditer(text)]
+    return [(block["code"], block["said"]) for block in BLOCK.finditer(text)]
 
 
 @pytest.fixture
-def elsewhere(tmp_path, monkeypatch, request):
-    """An empty directory. Without the native module, databases are those of a server."""
+def elsewhere(tmp_path, monkeypatch):
+    """An empty directory."""
     for library in ("pandas", "polars", "pyarrow"):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     connect, opened = fleetdb.connect, {}
-    if HAS_NATIVE:
 
-        def first(database=":memory:", **options):
-            # The document opens the directory a second time.
-            if database in opened:
-                return opened[database].cursor()
-            return opened.setdefault(database, connect(database, **options))
-
-    else:
-        import servers
-
-        if servers.command() is None:
-            pytest.skip(NO_SERVER)
-        server = servers.Server(data=str(tmp_path / "server"))
-        request.addfinalizer(server.stop)
-
-        def first(database=":memory:", **options):
-            return connect(server.url, **options)
+    def first(database=":memory:", **options):
+        # The document opens the directory a second time.
+        if database in opened:
+            return opened[database].cursor()
+        return opened.setdefault(database, connect(database, **options))
 
     monkeypatch.setattr(fleetdb, "connect", first)
     monkeypatch.setattr("fleetdb.dbapi._connect", first)
@@ -52,10 +39,7 @@ def elsewhere(tmp_path, monkeypatch, request):
 def run(text):
     names = {"__name__": "example"}
     shown = []
-    for code, said, is_embedded in examples(text):
-        if is_embedded and not HAS_NATIVE:
-            shown.append((code, said))
-            continue
+    for code, said in examples(text):
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
             exec(compile(code, "example", "exec"), names)
@@ -75,7 +59,7 @@ def test_the_document_is_true(elsewhere):
         def blessed(block):
             code, said = next(outputs)
             told = "" if said is None else f"\n```text\n{said}```\n"
-            return f"{block['embedded'] or ''}```python\n{code}```\n{told}"
+            return f"```python\n{code}```\n{told}"
 
         path.write_text(BLOCK.sub(blessed, text))
 

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import fleetdb
 import pytest
-from conftest import HAS_NATIVE, NO_NATIVE
 
-pytestmark = pytest.mark.skipif(not HAS_NATIVE, reason=NO_NATIVE)
 SOURCE = str(Path(__file__).parent.parent / "python")
 LONG = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
 

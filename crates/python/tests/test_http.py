@@ -10,7 +10,7 @@ import time
 import fleetdb
 import pytest
 import servers
-from conftest import HAS_NATIVE, NO_SERVER
+from conftest import NO_SERVER
 
 pytestmark = pytest.mark.skipif(servers.command() is None, reason=NO_SERVER)
 LONG = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
@@ -30,9 +30,6 @@ def test_another_thread_cancels_a_query(server):
 def test_ctrl_c_ends_a_query(server):
     program = """
 import os, signal, sys, threading, time
-if sys.argv[3] == "False":
-    import native_double
-    sys.modules["fleetdb._native"] = native_double
 import fleetdb
 db = fleetdb.connect(sys.argv[1], progress=False)
 def interrupt():
@@ -47,10 +44,9 @@ except KeyboardInterrupt:
     print(time.perf_counter() - begun)
 print(db.sql("SELECT 7").fetchone())
 """
-    here = os.path.dirname(__file__)
-    path = os.pathsep.join([os.path.join(here, "..", "python"), here])
+    path = os.path.join(os.path.dirname(__file__), "..", "python")
     run = subprocess.run(
-        [sys.executable, "-c", program, server.url, LONG, str(HAS_NATIVE)],
+        [sys.executable, "-c", program, server.url, LONG],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60,
     )  # fmt: skip
     seconds, row = run.stdout.splitlines()

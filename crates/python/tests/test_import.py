@@ -6,18 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-import servers
-from conftest import HAS_NATIVE, NO_NATIVE
-
 SOURCE = str(Path(__file__).parent.parent / "python")
 
 
 def python(program, *options):
-    path = os.pathsep.join([SOURCE, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    run = subprocess.run(
-        [sys.executable, *options, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
-    )
+    path = os.pathsep.join([SOURCE, os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    run = subprocess.run([sys.executable, *options, "-c", program], capture_output=True, text=True, env=environment)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -33,7 +28,6 @@ def test_importing_is_fast():
     assert statistics.median(seconds) < 0.06, seconds
 
 
-@pytest.mark.skipif(not HAS_NATIVE, reason=NO_NATIVE)
 def test_a_database_needs_no_other_library():
     program = """
 import sys
@@ -53,7 +47,6 @@ with fleetdb.connect() as db:
     assert python(program) == "None 0.5\n"
 
 
-@pytest.mark.skipif(not HAS_NATIVE, reason=NO_NATIVE)
 def test_the_wheel_brings_the_command(tmp_path):
     run = [sys.executable, "-m", "fleetdb"]
     environment = {**os.environ, "PYTHONPATH": SOURCE}
@@ -67,9 +60,4 @@ def test_the_wheel_brings_the_command(tmp_path):
 
 def test_every_public_name_is_there():
     program = "import fleetdb; print([name for name in fleetdb.__all__ if not hasattr(fleetdb, name)])"
-    if not HAS_NATIVE:
-        program = "import sys, native_double; sys.modules['fleetdb._native'] = native_double; " + program
-        if servers.command() is None:
-            pytest.skip(NO_NATIVE)
-        pytest.importorskip("pyarrow")
     assert python(program) == "[]\n"

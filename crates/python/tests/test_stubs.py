@@ -6,21 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HAS_NATIVE
 
-HERE = Path(__file__).parent
-PACKAGE = HERE.parent
-
-CHECK = """
-import sys
-if not {has_native}:
-    import native_double
-    sys.modules["fleetdb._native"] = native_double
-from mypy import stubtest
-sys.argv = ["stubtest", "fleetdb", "--ignore-missing-stub", "--mypy-config-file", "pyproject.toml",
-            "--ignore-unused-allowlist", "--allowlist", {allowlist!r}]
-sys.exit(stubtest.main())
-"""
+PACKAGE = Path(__file__).parent.parent
 
 USE = """
 import fleetdb
@@ -38,27 +25,29 @@ with fleetdb.connect("fleet.db", durability="interval", memory_limit="512MiB") a
 """
 
 
-def run(command):
-    environment = {**os.environ, "PYTHONPATH": f"{PACKAGE / 'python'}{os.pathsep}{HERE}", "MYPYPATH": str(PACKAGE / "python")}
+def run(*command):
+    source = str(PACKAGE / "python")
+    environment = {**os.environ, "PYTHONPATH": source, "MYPYPATH": source}
+    command = [sys.executable, "-m", *command]
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE, env=environment)
     return done.returncode, done.stdout + done.stderr
 
 
 def test_the_stubs_are_those_of_the_package(tmp_path):
     pytest.importorskip("mypy")
-    # What only type checkers see, and, without the native module, what stands for it.
-    allowed = ["fleetdb\\._types"] + ([] if HAS_NATIVE else ["fleetdb\\._native\\..*"])
-    (tmp_path / "allowed").write_text("\n".join(allowed))
-    program = CHECK.format(has_native=HAS_NATIVE, allowlist=str(tmp_path / "allowed"))
-    status, said = run([sys.executable, "-c", program])
+    # What only type checkers see.
+    allowed = tmp_path / "allowed"
+    allowed.write_text("fleetdb\\._types\n")
+    options = ["--ignore-missing-stub", "--mypy-config-file", "pyproject.toml", "--allowlist", str(allowed)]
+    status, said = run("mypy.stubtest", "fleetdb", *options)
     assert status == 0, said
 
 
 def test_a_program_is_checked_with_them(tmp_path):
     pytest.importorskip("mypy")
     (tmp_path / "use.py").write_text(USE)
-    status, said = run([sys.executable, "-m", "mypy", "--strict", "--config-file=", str(tmp_path / "use.py")])
+    status, said = run("mypy", "--strict", "--config-file=", str(tmp_path / "use.py"))
     assert status == 0, said
     (tmp_path / "wrong.py").write_text('import fleetdb\nfleetdb.connect(durability="never")\n')
-    status, said = run([sys.executable, "-m", "mypy", "--config-file=", str(tmp_path / "wrong.py")])
-    assert status == 1 and 'incompatible type' in said, said
+    status, said = run("mypy", "--config-file=", str(tmp_path / "wrong.py"))
+    assert status == 1 and "incompatible type" in said, said

@@ -19,8 +19,9 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Acknowledged, Batch, Code, Durability, Error, Result};
 use serde::Deserialize;
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 /// The metadata of a stream's schema that names its table.
 const TABLE: &str = "fleetdb.table";
@@ -91,9 +92,30 @@ async fn write(
 /// The rows of all streams in a body.
 fn batch_of(body: &[u8], table: Option<&str>) -> Result<Batch> {
     check_lengths(body)?;
-    // The reader panics on some streams that are not valid. It holds nothing that others see.
-    let decoded = std::panic::catch_unwind(AssertUnwindSafe(|| decoded(body, table)));
-    decoded.unwrap_or_else(|_| Err(wrong("it is not valid")))
+    contained(|| decoded(body, table)).unwrap_or_else(|| Err(wrong("it is not valid")))
+}
+
+thread_local! {
+    /// Whether a panic of this thread means that a body is not valid.
+    static DECODES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What Arrow's reader gives; `None` if it panics, as it does on some streams that are not valid. It holds
+/// nothing that others see. Such a panic is the client's error, and is not told on standard error.
+fn contained<T>(decode: impl FnOnce() -> T) -> Option<T> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !DECODES.get() {
+                tell(panic);
+            }
+        }));
+    });
+    DECODES.set(true);
+    let decoded = std::panic::catch_unwind(AssertUnwindSafe(decode)).ok();
+    DECODES.set(false);
+    decoded
 }
 
 fn wrong(reason: impl std::fmt::Display) -> Error {
