@@ -221,6 +221,27 @@ impl ColumnType {
         }
     }
 
+    /// The type as CREATE TABLE takes it, with the digits of times and decimal numbers.
+    ///
+    /// ```
+    /// use fleetdb_engine::{ColumnType, Unit};
+    /// assert_eq!(ColumnType::TimestampUtc(Unit::Millisecond).to_sql(), "TIMESTAMPTZ(3)");
+    /// ```
+    pub fn to_sql(self) -> String {
+        let digits = match self.time_unit() {
+            Some(Unit::Second) => "(0)",
+            Some(Unit::Millisecond) => "(3)",
+            Some(Unit::Microsecond) => "(6)",
+            Some(Unit::Nanosecond) | None => "",
+        };
+        match self {
+            Self::Decimal { precision, scale } => format!("NUMERIC({precision}, {scale})"),
+            Self::Timestamp(_) => format!("TIMESTAMP{digits}"),
+            Self::TimestampUtc(_) => format!("TIMESTAMPTZ{digits}"),
+            other => other.sql_name().to_uppercase(),
+        }
+    }
+
     /// The Arrow type of the column's values.
     pub fn to_arrow(self) -> DataType {
         match self {

@@ -169,6 +169,76 @@ impl Code {
             _ => ErrorKind::Input,
         }
     }
+
+    /// The SQLSTATE of a code (PostgreSQL's manual, appendix A).
+    ///
+    /// ```
+    /// assert_eq!(fleetdb_engine::Code::UndefinedTable.sqlstate(), "42P01");
+    /// ```
+    pub fn sqlstate(self) -> &'static str {
+        match self {
+            Self::Invalid => "42000",
+            Self::Syntax => "42601",
+            Self::UndefinedTable => "42P01",
+            Self::UndefinedColumn => "42703",
+            Self::UndefinedFunction => "42883",
+            Self::UndefinedObject => "42704",
+            Self::UndefinedSchema => "3F000",
+            Self::UndefinedParameter => "42P02",
+            Self::UndefinedCursor => "34000",
+            Self::InvalidParameter => "22023",
+            Self::DuplicateTable => "42P07",
+            Self::DuplicateColumn => "42701",
+            Self::DuplicateAlias => "42712",
+            Self::DuplicateObject => "42710",
+            Self::AmbiguousColumn => "42702",
+            Self::Grouping => "42803",
+            Self::Windowing => "42P20",
+            Self::TypeMismatch => "42804",
+            Self::CannotCast => "42846",
+            Self::UnknownType => "42P18",
+            Self::InvalidColumnReference => "42P10",
+            Self::InvalidDefinition => "42P16",
+            Self::WrongObject => "42809",
+            Self::NotSupported | Self::PlanChanged => "0A000",
+            Self::InvalidText => "22P02",
+            Self::InvalidCopy => "22P04",
+            Self::InvalidTime => "22007",
+            Self::InvalidPattern => "2201B",
+            Self::InvalidPower => "2201F",
+            Self::InvalidEscape => "22025",
+            Self::InvalidLimit => "2201W",
+            Self::InvalidOffset => "2201X",
+            Self::OutOfRange => "22003",
+            Self::TimeOutOfRange => "22008",
+            Self::DivisionByZero => "22012",
+            Self::NotNull => "23502",
+            Self::Check => "23514",
+            Self::GeneratedAlways => "428C9",
+            Self::DuplicateKey => "23505",
+            Self::Cardinality => "21000",
+            Self::LimitExceeded => "54000",
+            Self::TooDeep => "54001",
+            Self::Denied => "42501",
+            Self::NoTransaction => "25P01",
+            Self::InTransaction => "25001",
+            Self::FailedTransaction => "25P02",
+            Self::ReadOnlyTransaction => "25006",
+            Self::UndefinedSavepoint => "3B001",
+            Self::UndefinedStatement => "26000",
+            Self::DuplicateStatement => "42P05",
+            Self::LockNotAvailable => "55P03",
+            Self::Busy => "53000",
+            Self::Conflict => "40001",
+            Self::Cancelled => "57014",
+            Self::OutOfMemory => "53200",
+            Self::DiskFull => "53100",
+            Self::Closed => "57P03",
+            Self::Damaged => "XX001",
+            Self::Io => "58030",
+            Self::Bug => "XX000",
+        }
+    }
 }
 
 /// A position in a statement's text.
@@ -183,6 +253,23 @@ pub enum TextPosition {
     },
     /// Past the text's last character.
     End,
+}
+
+impl TextPosition {
+    /// The same position counted in characters of the text from 1, as PostgreSQL counts; `None` if the
+    /// text has no such character.
+    ///
+    /// ```
+    /// use fleetdb_engine::TextPosition;
+    /// assert_eq!(TextPosition::At { line: 2, column: 1 }.in_text("SELECT\nx"), Some(8));
+    /// ```
+    pub fn in_text(self, text: &str) -> Option<usize> {
+        let Self::At { line, column } = self else { return Some(text.chars().count() + 1) };
+        let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);
+        let lines_before = text.split_inclusive('\n').take(line.checked_sub(1)?);
+        let position = column.checked_add(lines_before.map(|line| line.chars().count()).sum())?;
+        (1..=text.chars().count()).contains(&position).then_some(position)
+    }
 }
 
 /// An error of the engine.

@@ -4,6 +4,7 @@
 use fleetdb_engine::{
     Code, Database, Error, QueryMemory, Reader, Result, Settings, Status, StoredQueries, TableId, View,
 };
+use std::path::Path;
 use std::sync::Arc;
 
 /// An open database.
@@ -109,5 +110,19 @@ impl Store {
             Self::Reader(..) => Err(Error::new(Code::ReadOnlyTransaction, "the database was opened to read it")
                 .with_hint("Write where it is opened without --read-only.")),
         }
+    }
+}
+
+/// Refuses to write to the directory of a node of a cluster, which would not notice.
+///
+/// # Errors
+/// It is one.
+pub fn refuse_node(data: &Path) -> Result<()> {
+    match data.join("cluster.json").exists() {
+        true => Err(Error::invalid(format!("{} is the directory of a node of a cluster", data.display())).with_hint(
+            "To query it, connect to the server, or add --read-only. Removing cluster.json takes it out of the cluster \
+                 for ever.",
+        )),
+        false => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ pub use fleetdb_functions::values::literals::{value_of_text, value_of_text_in};
 pub use fleetdb_functions::values::texts::{split_days, text_form, text_form_in};
 pub use fleetdb_functions::values::zone::{CurrentZone, Zone};
 pub use fleetdb_plan::limits::Canceller;
-pub use fleetdb_plan::store::{Refresh, Store};
+pub use fleetdb_plan::store::{Refresh, Store, refuse_node};
 pub use fleetdb_statement::{
     Access, Command, ComparedLiterals, CopyForm, CopyFormat, CopyIn, CopyOut, Declare, Kind, Statement, is_light,
 };

@@ -1,12 +1,13 @@
 use super::*;
+use fleetdb_engine::TextPosition;
 
 #[test]
 fn a_place_is_counted_in_characters() {
     let text = "SELECT 'ä',\n  nope FROM t";
-    let at = |line, column| position(TextPosition::At { line, column }, text);
+    let at = |line, column| TextPosition::At { line, column }.in_text(text);
     assert_eq!(at(2, 3), Some(15));
     assert_eq!(at(1, 8), Some(8));
-    assert_eq!(position(TextPosition::End, "SELECT ä +"), Some(11));
+    assert_eq!(TextPosition::End.in_text("SELECT ä +"), Some(11));
     for (line, column) in [(0, 1), (9, 1), (1, 99), (1, u64::MAX), (2, u64::MAX)] {
         assert_eq!(at(line, column), None, "{line}:{column}");
     }

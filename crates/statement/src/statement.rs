@@ -61,11 +61,17 @@ impl Statement {
         (self.tree.into_inner(), self.held)
     }
 
-    /// The number of parameters: the largest of `$1`, `$2`, ...
+    /// The number of parameters: the largest of `$1`, `$2`, ... Those of an explained statement count;
+    /// those of the statement that a PREPARE names are for its EXECUTE.
     pub fn parameters(&self) -> usize {
-        let mut most = 0;
-        if let Some(sql) = self.sql() {
-            let _ = visit_expressions(sql, |expr| {
+        let (mut most, mut inner) = (0, &*self.tree);
+        while let ParsedStatement::Explain(explain) = inner {
+            inner = &explain.statement;
+        }
+        if let ParsedStatement::Statement(sql) = inner
+            && !matches!(sql.as_ref(), SqlStatement::Prepare { .. })
+        {
+            let _ = visit_expressions(sql.as_ref(), |expr| {
                 if let Expr::Value(literal) = expr
                     && let Literal::Placeholder(name) = &literal.value
                 {

@@ -42,7 +42,7 @@ pub fn create(db: &Database, args: &Args, name: &str, columns: Vec<(String, Colu
 /// The definition as SQL.
 fn statement(definition: &TableDefinition) -> String {
     let column =
-        |column: &ColumnDefinition| format!("{} {}", sql_identifier(&column.name), sql_type(column.column_type));
+        |column: &ColumnDefinition| format!("{} {}", sql_identifier(&column.name), column.column_type.to_sql());
     let columns: Vec<String> = definition.columns.iter().map(column).collect();
     let key: Vec<String> = definition.primary_key.iter().map(|name| sql_identifier(name)).collect();
     format!(
@@ -51,22 +51,6 @@ fn statement(definition: &TableDefinition) -> String {
         columns.join(", "),
         key.join(", ")
     )
-}
-
-/// A type as CREATE TABLE has it.
-fn sql_type(column_type: ColumnType) -> String {
-    let digits = match column_type.time_unit() {
-        Some(Unit::Second) => "(0)",
-        Some(Unit::Millisecond) => "(3)",
-        Some(Unit::Microsecond) => "(6)",
-        Some(Unit::Nanosecond) | None => "",
-    };
-    match column_type {
-        ColumnType::Decimal { precision, scale } => format!("NUMERIC({precision}, {scale})"),
-        ColumnType::Timestamp(_) => format!("TIMESTAMP{digits}"),
-        ColumnType::TimestampUtc(_) => format!("TIMESTAMPTZ{digits}"),
-        other => other.sql_name().to_uppercase(),
-    }
 }
 
 /// The type that all of these texts fit; TEXT if there are none. With `has_epochs`, numbers in a column

@@ -14,6 +14,7 @@ mod deletes;
 mod endurance;
 mod http;
 mod influx;
+mod insert;
 mod keyed;
 mod memory;
 mod not_null;

@@ -35,6 +35,19 @@ impl FileStorage {
     fn error(&self, doing: &str, name: &str, error: &std::io::Error) -> Error {
         Error::io(format_args!("could not {doing} {}", self.path(name).display()), error)
     }
+
+    /// The error of a database that is open for writing elsewhere, with the process that `LOCK` names.
+    fn taken(&self) -> Error {
+        let holder = fs::read_to_string(self.path("LOCK")).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let holder = match holder {
+            Some(id) if id == std::process::id() => "in this process: close it".to_owned(),
+            Some(id) => format!("in another process ({id}): close it there"),
+            None => "in another process: close it there".to_owned(),
+        };
+        let place = self.root.display();
+        Error::retry(format!("the database {place} is open for writing {holder} first"))
+            .with_hint("To read it meanwhile, open it read-only: --read-only, in Python read_only=True.")
+    }
 }
 
 impl Storage for FileStorage {
@@ -132,14 +145,10 @@ impl Storage for FileStorage {
     }
 
     fn lock(&self) -> Result<Box<dyn Send + Sync>> {
-        let taken = || {
-            let place = self.root.display();
-            Error::retry(format!("the database {place} is open for writing in another process: close it there first"))
-        };
         // This lock still holds if someone removes LOCK or creates a new one.
         let directory = File::open(&self.root).map_err(|e| self.error("open", "", &e))?;
         match directory.try_lock() {
-            Err(fs::TryLockError::WouldBlock) => return Err(taken()),
+            Err(fs::TryLockError::WouldBlock) => return Err(self.taken()),
             // Some network file systems cannot lock directories; then only LOCK protects.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
@@ -154,9 +163,11 @@ impl Storage for FileStorage {
             Ok(()) => {
                 let held = file.metadata().map_err(|e| self.error("stat", "LOCK", &e))?;
                 *self.locked.lock() = Some((held.dev(), held.ino()));
+                // For messages only: without it, they do not name the process.
+                file.set_len(0).and_then(|()| file.write_all_at(std::process::id().to_string().as_bytes(), 0)).ok();
                 Ok(Box::new((file, directory)))
             }
-            Err(fs::TryLockError::WouldBlock) => Err(taken()),
+            Err(fs::TryLockError::WouldBlock) => Err(self.taken()),
             Err(fs::TryLockError::Error(e)) => Err(self.error("lock", "LOCK", &e)),
         }
     }

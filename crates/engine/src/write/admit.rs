@@ -404,12 +404,23 @@ fn converted(column_type: ColumnType, array: &ArrayRef) -> Result<ArrayRef> {
     if column_type.is_decimal() && from.is_decimal() {
         return exact_decimals(column_type, array, &to);
     }
-    if from != &DataType::Null && !may_fit(ColumnType::from_arrow(from)?, column_type) {
+    if !has_no_type(from, column_type) && !may_fit(ColumnType::from_arrow(from)?, column_type) {
         return Err(Error::invalid(format!("the column is of type {column_type}, but the batch has {from}")));
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, &to, &options)
         .map_err(|e| Error::new(Code::OutOfRange, format!("a value is out of range for type {column_type}: {e}")))
+}
+
+/// Whether there is nothing but NULL, for an array column also in lists.
+fn has_no_type(came: &DataType, column_type: ColumnType) -> bool {
+    match came {
+        DataType::Null => true,
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            matches!(column_type, ColumnType::Array(_)) && of.data_type() == &DataType::Null
+        }
+        _ => false,
+    }
 }
 
 /// Whether values of a type may be values of a column, if none of them is out of range.

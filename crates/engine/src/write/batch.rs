@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 use crate::key::KeyPart;
 use crate::schema::{Column, TableSchema};
 use crate::settings::Durability;
-use arrow::array::RecordBatch;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -64,9 +65,19 @@ impl Part {
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Arrow(_, rows) => rows.get_array_memory_size(),
+            Self::Arrow(_, rows) => rows.columns().iter().map(bytes_of).sum(),
             Self::Rows(rows) => rows.bytes(),
         }
+    }
+}
+
+/// Bytes of an array's values. For a slice, those of its own rows: the memory is its owner's.
+fn bytes_of(array: &ArrayRef) -> usize {
+    let views = array.len() * size_of::<u128>();
+    match array.data_type() {
+        DataType::Utf8View => views + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => views + array.as_binary_view().total_buffer_bytes_used(),
+        _ => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()),
     }
 }
 

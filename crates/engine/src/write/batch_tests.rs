@@ -2,7 +2,7 @@ use super::*;
 use crate::io::{Io, MemoryStorage};
 use crate::scan::ScanRequest;
 use crate::{ColumnDefinition, ColumnType, Database, Role, Settings, TableDefinition, Unit};
-use arrow::array::AsArray;
+use arrow::array::{Int64Array, StringArray, StringViewArray};
 use arrow::datatypes::Int64Type;
 
 fn database() -> Database {
@@ -119,4 +119,15 @@ fn rows_that_do_not_fit_are_refused_when_they_are_added() {
     batch.push(&a, &row(Value::Int(1), Value::from("x"))).unwrap();
     db.commit(batch).unwrap();
     assert_eq!(read(&db, "a"), [(2, None), (2, Some("x".to_owned()))]);
+}
+
+#[test]
+fn a_slice_counts_its_own_rows_only() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000_000));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1_000_000).map(|n| n.to_string())));
+    let views: ArrayRef =
+        Arc::new(StringViewArray::from_iter_values((0..1_000_000).map(|n| format!("a text of some length: {n}"))));
+    let rows = RecordBatch::try_from_iter([("v", numbers), ("note", texts), ("view", views)]).unwrap();
+    let slice = Batch::new().with("a", rows.slice(500_000, 10));
+    assert!((10 * (8 + 6 + 30)..1_000).contains(&slice.bytes()), "{} bytes", slice.bytes());
 }

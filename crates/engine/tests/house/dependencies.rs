@@ -23,4 +23,8 @@ fn the_default_build_has_nothing_for_clusters() {
         assert!(has(&cluster), "with the feature `cluster`, there is no {name}: the test looks for the wrong name");
     }
     assert!(default.lines().any(|line| line.starts_with("fleetdb-engine v")));
+    // The command is not a library for other languages.
+    for name in ["fleetdb-c v", "fleetdb-python v", "adbc_core v", "pyo3 v"] {
+        assert!(!default.lines().any(|line| line.starts_with(name)), "the default build depends on {name}");
+    }
 }

@@ -68,6 +68,22 @@ fn readers_see_whole_batches_and_everything_acknowledged_while_another_process_w
 }
 
 #[test]
+fn a_refused_writer_learns_which_process_has_the_database_open() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || Database::open_with(Io::files(directory.path()), Settings::default());
+    let db = open().unwrap();
+    let lock = directory.path().join("LOCK");
+    assert_eq!(std::fs::read_to_string(&lock).unwrap(), std::process::id().to_string());
+    assert!(open().err().unwrap().to_string().contains("is open for writing in this process: close it"));
+    // As if another process had written its number.
+    std::fs::write(&lock, "1").unwrap();
+    let error = open().err().unwrap();
+    assert!(error.to_string().contains("is open for writing in another process (1): close it there"), "{error}");
+    assert!(error.hint().unwrap().contains("read_only=True"));
+    db.close().unwrap();
+}
+
+#[test]
 fn a_removed_lock_file_lets_no_second_process_write() {
     let directory = tempfile::tempdir().unwrap();
     let open = || Database::open_with(Io::files(directory.path()), Settings::default());

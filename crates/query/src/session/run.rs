@@ -123,6 +123,14 @@ impl Session {
                 self.check_transaction()?;
                 self.drop_views(&names, if_exists)
             }
+            // Temporary tables that exist were dropped before.
+            SqlStatement::Drop { object_type: ObjectType::Table, if_exists: true, mut names, .. }
+                if names.iter().any(|name| temporary_name(name).is_some()) =>
+            {
+                self.check_transaction()?;
+                names.retain(|name| temporary_name(name).is_none());
+                if names.is_empty() { Ok(Answer::done("DROP TABLE")) } else { self.drop_tables(&names, true) }
+            }
             SqlStatement::Drop { object_type: ObjectType::Table, if_exists, names, .. } if names.len() > 1 => {
                 self.check_transaction()?;
                 self.drop_tables(&names, if_exists)

@@ -1,5 +1,5 @@
-//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), and endpoints for
-//! operators ([`operations`]).
+//! HTTP: line protocol as InfluxDB's clients write it ([`write`]), SQL ([`sql`]), rows in Arrow's format
+//! ([`rows`]), and endpoints for operators ([`operations`]).
 //!
 //! A request passes these steps: its connection is admitted (or answered with 503), requests from
 //! foreign web pages are refused ([`origin`]), the sender is identified, the role that the route
@@ -11,10 +11,11 @@ mod durability;
 mod identity;
 mod operations;
 mod origin;
+mod rows;
 mod sql;
 mod write;
 
-use crate::error::{RETRY_AFTER_S, influx_code, position, sqlstate, status_of};
+use crate::error::{RETRY_AFTER_S, influx_code, status_of};
 use crate::metrics::Outcome;
 use crate::server::{Connection, Shared};
 use axum::Router;
@@ -46,6 +47,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/api/v2/write", post(write::v2))
         .route("/query", get(operations::influxql).post(operations::influxql))
         .route("/api/v1/sql", get(sql::from_query).post(sql::from_body))
+        .route("/api/v1/insert", post(rows::insert))
         .route("/api/v1/backup", post(operations::backup))
         .fallback(not_found)
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), refuse_foreign))
@@ -104,8 +106,8 @@ impl HttpError {
     /// The error of the statement with this text.
     pub(crate) fn of_statement(error: &fleetdb_engine::Error, text: &str) -> Self {
         let statement = OfStatement {
-            sqlstate: sqlstate(error.code()),
-            position: error.position().and_then(|place| position(place, text)),
+            sqlstate: error.code().sqlstate(),
+            position: error.position().and_then(|place| place.in_text(text)),
             hint: error.hint().map(str::to_owned),
         };
         Self { status: status_of(error), message: error.to_string(), statement: Some(statement) }

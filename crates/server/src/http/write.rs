@@ -14,7 +14,7 @@ use crate::owner::OwnerUrl;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::Precision;
 use serde::Deserialize;
@@ -70,7 +70,7 @@ async fn write(
 }
 
 /// Sends a client to the owner, or asks it to try again.
-fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
+pub(super) fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpError> {
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let location = owner.get().and_then(|url| HeaderValue::try_from(format!("{url}{path}")).ok());
     match location {
@@ -99,10 +99,16 @@ fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
     }
 }
 
+/// The answer: without content if every line was kept. Its headers say how durable the rows are, how many
+/// there are, and their place in the order of all batches.
 fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
     if let Some(acknowledged) = written.acknowledged {
         durability::tell(acknowledged.durability, response.headers_mut());
+        response.headers_mut().extend([
+            (HeaderName::from_static("x-fleetdb-rows"), written.kept.into()),
+            (HeaderName::from_static("x-fleetdb-sequence"), acknowledged.sequence.0.into()),
+        ]);
     }
     response
 }

@@ -1,7 +1,7 @@
 //! Converts parameters and rows between the wire and the session.
 
 use super::wire_format::{are_in_wire_format, to_wire_format};
-use crate::error::{postgres_error, sqlstate, user_error};
+use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
 use crate::sessions::Running;
 use arrow::array::RecordBatch;
@@ -146,7 +146,7 @@ fn parameter(
     let text = text.map_err(|_| wrong("invalid byte sequence for encoding \"UTF8\"".to_owned()))?;
     if *given == Type::TIMESTAMPTZ && is_date(target) {
         let instant = value_of_text_in(text, ColumnType::TimestampUtc(Unit::Microsecond), zone);
-        let Value::Int(us) = instant.map_err(|e| (sqlstate(e.code()), e.to_string()))? else { return Ok(Value::Null) };
+        let Value::Int(us) = instant.map_err(|e| (e.code().sqlstate(), e.to_string()))? else { return Ok(Value::Null) };
         return date_of(us, zone).ok_or_else(|| ("22008", format!("date out of range: \"{text}\"")));
     }
     let by_type = match target {
@@ -170,7 +170,9 @@ fn parameter(
         return Ok(Value::Decimal(number));
     }
     match by_type {
-        Some(column_type) => value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string())),
+        Some(column_type) => {
+            value_of_text_in(text, column_type, zone).map_err(|e| (e.code().sqlstate(), e.to_string()))
+        }
         None => Ok(Value::Text(text.to_owned())),
     }
 }
@@ -202,7 +204,7 @@ fn time(bytes: &[u8], given: &Type, target: Target, zone: Zone) -> Option<Result
         let text = far.unwrap_or("infinity");
         return Some(match target {
             Target::Column(column_type) => {
-                value_of_text_in(text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string()))
+                value_of_text_in(text, column_type, zone).map_err(|e| (e.code().sqlstate(), e.to_string()))
             }
             _ => Ok(Value::Text(text.to_owned())),
         });
@@ -221,7 +223,7 @@ fn time(bytes: &[u8], given: &Type, target: Target, zone: Zone) -> Option<Result
     let text = format!("{}{suffix}", DateTime::from_timestamp_micros(us)?.format("%Y-%m-%dT%H:%M:%S%.6f"));
     Some(match target {
         Target::Column(column_type) => {
-            value_of_text_in(&text, column_type, zone).map_err(|e| (sqlstate(e.code()), e.to_string()))
+            value_of_text_in(&text, column_type, zone).map_err(|e| (e.code().sqlstate(), e.to_string()))
         }
         _ => Ok(Value::Text(text)),
     })

@@ -1,0 +1,311 @@
+//! Writes a stream of rows to a table.
+//!
+//! 1. The mode says whether the table is created, replaced or must exist. A new table has the columns of the
+//!    rows. Its primary key is the key of a device and the time, as the options say.
+//! 2. Rows are written in batches, each as a whole; in a transaction, with its COMMIT.
+//! 3. A key that was guessed must tell all rows apart: otherwise rows would replace each other. A new table
+//!    that does not get all of its rows is dropped again.
+
+use super::errors::unreadable;
+use super::objects::check_place;
+use super::options::{text, truth};
+use super::session::{Session, State};
+use adbc_core::options::{IngestMode, OptionStatement, OptionValue};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchReader};
+use arrow::compute::cast;
+use arrow::datatypes::{FieldRef, Int64Type, Schema};
+use fleetdb_engine::{
+    Batch, Code, ColumnDefinition, ColumnType, Error, Result, TableDefinition, listed, sql_identifier,
+};
+use std::sync::Arc;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 100_000;
+/// Bytes of rows after which a batch is written although it has fewer rows.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// The option with the columns of a new table that identify a device, with commas between them.
+const KEY: &str = "fleetdb.ingest.key";
+/// The option with the time column of a new table.
+const TIME: &str = "fleetdb.ingest.time";
+
+/// Where rows are written, and how.
+#[derive(Default)]
+pub(super) struct Ingest {
+    table: Option<String>,
+    catalog: Option<String>,
+    db_schema: Option<String>,
+    mode: Option<IngestMode>,
+    is_temporary: bool,
+    key: Option<String>,
+    time: Option<String>,
+}
+
+impl Ingest {
+    /// Sets an option; `false` if it is not about writing rows.
+    ///
+    /// # Errors
+    /// The value does not fit.
+    pub(super) fn set(&mut self, key: &OptionStatement, value: OptionValue) -> Result<bool> {
+        let name = key.as_ref().to_owned();
+        match key {
+            OptionStatement::TargetTable => self.table = Some(text(&name, value)?),
+            OptionStatement::TargetCatalog => self.catalog = Some(text(&name, value)?),
+            OptionStatement::TargetDbSchema => self.db_schema = Some(text(&name, value)?),
+            OptionStatement::Temporary => self.is_temporary = truth(&name, value)?,
+            OptionStatement::IngestMode => {
+                let mode = text(&name, value)?.parse::<IngestMode>();
+                self.mode = Some(mode.map_err(|error| Error::new(Code::InvalidParameter, error.message))?);
+            }
+            OptionStatement::Other(other) if other == KEY => self.key = Some(text(&name, value)?),
+            OptionStatement::Other(other) if other == TIME => self.time = Some(text(&name, value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The value of an option.
+    pub(super) fn get(&self, key: &OptionStatement) -> Option<String> {
+        match key {
+            OptionStatement::TargetTable => self.table.clone(),
+            OptionStatement::TargetCatalog => self.catalog.clone(),
+            OptionStatement::TargetDbSchema => self.db_schema.clone(),
+            OptionStatement::Temporary => Some(self.is_temporary.to_string()),
+            OptionStatement::IngestMode => Some(self.mode().into()),
+            OptionStatement::Other(other) if other == KEY => self.key.clone(),
+            OptionStatement::Other(other) if other == TIME => self.time.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a table to write to.
+    pub(super) fn has_table(&self) -> bool {
+        self.table.is_some()
+    }
+
+    fn mode(&self) -> IngestMode {
+        self.mode.unwrap_or(IngestMode::Create)
+    }
+
+    /// The definition of a new table for rows with these columns, and whether its key was guessed.
+    fn definition(&self, table: &str, rows: &Schema) -> Result<(TableDefinition, bool)> {
+        let column = |field: &FieldRef| {
+            let column_type = ColumnType::of_field(field);
+            let column_type = column_type.map_err(|e| e.context(format_args!("column '{}'", field.name())))?;
+            Ok(ColumnDefinition { name: field.name().clone(), column_type, nullable: true, default: None })
+        };
+        let columns = rows.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
+        let mut definition = TableDefinition { columns, ..TableDefinition::new(table) };
+        let is_time = |name: &String| {
+            let column = definition.columns.iter().find(|column| column.name == *name);
+            column.is_some_and(|column| column.column_type.time_unit().is_some())
+        };
+        let (times, devices): (Vec<String>, Vec<String>) = definition.likely_key().into_iter().partition(&is_time);
+        let time = match &self.time {
+            None => times.into_iter().next(),
+            Some(name) if name.is_empty() => None,
+            Some(name) if is_time(name) => Some(name.clone()),
+            Some(name) => {
+                let message = format!("{TIME}={name} does not fit: the rows have no timestamps of this name");
+                return Err(Error::new(Code::InvalidParameter, message));
+            }
+        };
+        let key: Vec<String> = match &self.key {
+            None => devices,
+            Some(names) => {
+                names.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
+            }
+        };
+        let known = |name: &&String| definition.columns.iter().any(|column| column.name == **name);
+        if let Some(unknown) = key.iter().find(|name| !known(name)) {
+            let names = listed(definition.columns.iter().map(|column| column.name.as_str()));
+            let message = format!("{KEY} names '{unknown}', which the rows do not have");
+            return Err(Error::new(Code::UndefinedColumn, message).with_hint(format!("The columns are: {names}.")));
+        }
+        let key: Vec<String> = key.into_iter().filter(|name| Some(name) != time.as_ref()).chain(time.clone()).collect();
+        if key.is_empty() && !self.is_temporary {
+            let message = format!("no column of table '{table}' can be its primary key");
+            let hint = format!("Set {KEY} to the columns that identify a row.");
+            return Err(Error::new(Code::InvalidDefinition, message).with_hint(hint));
+        }
+        definition.primary_key = key;
+        for column in &mut definition.columns {
+            column.nullable = self.is_temporary || !definition.primary_key.contains(&column.name);
+        }
+        Ok((definition, self.key.is_none()))
+    }
+}
+
+/// Writes rows to the table; returns their number.
+///
+/// # Errors
+/// The rows do not fit the table, or those of the session. A new table is then dropped.
+pub(super) fn ingest(session: &Arc<Session>, to: &Ingest, rows: Box<dyn RecordBatchReader + Send>) -> Result<i64> {
+    check_place(to.catalog.as_deref(), to.db_schema.as_deref())?;
+    let table = to.table.as_deref().ok_or_else(|| Error::invalid("there is no table to write to"))?;
+    session.stop().begin();
+    let new = session.lock().prepare(to, table, &rows.schema())?;
+    let written = write(session, to, table, rows).and_then(|written| {
+        if new.as_ref().is_some_and(|new| new.is_guessed) {
+            session.lock().check_key(table, written)?;
+        }
+        Ok(written)
+    });
+    if let Some(new) = new {
+        match written.is_ok() {
+            true => session.lock().keep(&new)?,
+            false => session.lock().undo(&new, table),
+        }
+    }
+    written
+}
+
+/// A table that was created for the rows.
+struct New {
+    /// Whether its key was guessed.
+    is_guessed: bool,
+    /// Whether the rows are in a transaction, which has a savepoint before them.
+    is_saved: bool,
+}
+
+/// The savepoint before the rows of a new table.
+const SAVEPOINT: &str = "fleetdb_ingest";
+
+impl State {
+    /// Makes the table ready: what is new about it.
+    fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema) -> Result<Option<New>> {
+        let name = sql_identifier(table);
+        let is_there = match to.is_temporary {
+            true => self.work.session().temporary_schema(table).is_some(),
+            false => self.work.view()?.table(table).is_ok(),
+        };
+        match to.mode() {
+            IngestMode::Append | IngestMode::CreateAppend if is_there => return Ok(None),
+            IngestMode::Append if to.is_temporary => {
+                let message = format!("there is no temporary table called \"{table}\"");
+                return Err(Error::new(Code::UndefinedTable, message));
+            }
+            IngestMode::Append => return self.work.view()?.table(table).map(|_| None),
+            IngestMode::Replace if is_there => self.work.run(&format!("DROP TABLE {name}")).map(drop)?,
+            IngestMode::Create | IngestMode::CreateAppend | IngestMode::Replace => {}
+        }
+        let (definition, is_guessed) = to.definition(table, rows)?;
+        self.work.run(&statement(&definition, to.is_temporary))?;
+        let is_saved = self.begin_to_write()?;
+        if is_saved {
+            self.work.run(&format!("SAVEPOINT {SAVEPOINT}"))?;
+        }
+        // Rows of a temporary table do not replace each other.
+        Ok(Some(New { is_guessed: is_guessed && !to.is_temporary, is_saved }))
+    }
+
+    /// Checks that a guessed key tells the rows of a new table apart.
+    fn check_key(&mut self, table: &str, written: i64) -> Result<()> {
+        let count = self.work.session().sql(&format!("SELECT count(*) FROM {}", sql_identifier(table)))?.collect()?;
+        let count = count.first().and_then(|rows| rows.column(0).as_primitive_opt::<Int64Type>()?.values().first());
+        let has = count.copied().unwrap_or(0);
+        if has == written {
+            return Ok(());
+        }
+        let schema = self.work.view()?.table(table)?.schema().clone();
+        let names = schema.key.iter().chain(&schema.time).map(|&place| schema.columns[place].name.as_str());
+        let message =
+            format!("{written} rows have only {has} keys ({}), which would replace each other", listed(names));
+        let hint = format!("The key was guessed. Set {KEY} and {TIME} to the columns that identify a row.");
+        Err(Error::new(Code::DuplicateKey, message).with_hint(hint))
+    }
+
+    fn keep(&mut self, new: &New) -> Result<()> {
+        match new.is_saved {
+            true => self.work.run(&format!("RELEASE SAVEPOINT {SAVEPOINT}")).map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes back what was written, and the table. The error of the rows is more important than one here.
+    fn undo(&mut self, new: &New, table: &str) {
+        if new.is_saved {
+            self.work.run(&format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")).ok();
+        }
+        self.work.run(&format!("DROP TABLE {}", sql_identifier(table))).ok();
+    }
+}
+
+/// The definition as SQL.
+fn statement(definition: &TableDefinition, is_temporary: bool) -> String {
+    let column = |column: &ColumnDefinition| {
+        let not_null = if column.nullable { "" } else { " NOT NULL" };
+        format!("{} {}{not_null}", sql_identifier(&column.name), column.column_type.to_sql())
+    };
+    let columns: Vec<String> = definition.columns.iter().map(column).collect();
+    let key: Vec<String> = definition.primary_key.iter().map(|name| sql_identifier(name)).collect();
+    let (words, key) = match is_temporary {
+        true => ("TEMPORARY TABLE", String::new()),
+        false => ("TABLE", format!(", PRIMARY KEY ({})", key.join(", "))),
+    };
+    format!("CREATE {words} {} ({}{key})", sql_identifier(&definition.name), columns.join(", "))
+}
+
+/// Writes the rows, without the session's lock while the program gives them.
+fn write(session: &Session, to: &Ingest, table: &str, rows: Box<dyn RecordBatchReader + Send>) -> Result<i64> {
+    let (mut written, mut batch) = (0_i64, Batch::new());
+    for rows in rows {
+        let rows = rows.map_err(|error| unreadable(&error))?;
+        session.stop().check()?;
+        if to.is_temporary {
+            written += rows.num_rows() as i64;
+            session.lock().add_to_temporary(table, &rows)?;
+            continue;
+        }
+        let mut from = 0;
+        while from < rows.num_rows() {
+            let part = (BATCH_ROWS - batch.rows()).min(rows.num_rows() - from);
+            batch = batch.with(table, rows.slice(from, part));
+            from += part;
+            if batch.rows() >= BATCH_ROWS || batch.bytes() >= BATCH_BYTES {
+                session.stop().check()?;
+                write_batch(session, &mut written, std::mem::take(&mut batch))?;
+            }
+        }
+    }
+    write_batch(session, &mut written, batch)?;
+    Ok(written)
+}
+
+fn write_batch(session: &Session, written: &mut i64, batch: Batch) -> Result<()> {
+    let rows = batch.rows() as i64;
+    if rows == 0 {
+        return Ok(());
+    }
+    let mut state = session.lock();
+    let is_in_transaction = state.begin_to_write()?;
+    state.write(batch).map_err(|error| match *written > 0 && !is_in_transaction {
+        true => error.context(format_args!("after {written} rows, which are written")),
+        false => error,
+    })?;
+    *written += rows;
+    Ok(())
+}
+
+impl State {
+    fn add_to_temporary(&mut self, table: &str, rows: &RecordBatch) -> Result<()> {
+        self.begin_to_write()?;
+        let session = self.work.session();
+        let schema = session.temporary_schema(table).ok_or_else(|| Error::bug("the temporary table is missing"))?;
+        let schema = schema.to_nullable_arrow();
+        let in_type = |field: &FieldRef| -> Result<ArrayRef> {
+            let array = rows.column_by_name(field.name()).ok_or_else(|| {
+                let message = format!("the rows have no column '{}'", field.name());
+                Error::new(Code::UndefinedColumn, message)
+            })?;
+            cast(array, field.data_type()).map_err(|error| unreadable(&error))
+        };
+        let arrays = schema.fields().iter().map(in_type).collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(|error| unreadable(&error))?;
+        session.insert_into_temporary(table, rows)
+    }
+}
+
+#[cfg(test)]
+#[path = "ingest_tests.rs"]
+mod tests;

@@ -1,0 +1,179 @@
+//! A connection's session, which its statements and their results share.
+//!
+//! Without autocommit, a statement that writes rows begins a transaction, and commit or rollback ends it.
+//! Queries begin none, unless the isolation is REPEATABLE READ. Definitions of tables are effective at once.
+
+use crate::work::{Done, PreparedStatement, Stop, Work};
+use adbc_core::CancelHandle;
+use adbc_core::error::Result as AdbcResult;
+use fleetdb_engine::{Batch, Code, Error, Result, Value};
+use fleetdb_query::Statement;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+/// A connection's session. Whoever waits for a program's stream must not hold its lock: the stream may read
+/// a result of the same session.
+pub(super) struct Session {
+    state: Mutex<State>,
+    stop: Arc<Stop>,
+}
+
+/// A session with the modes of its connection.
+pub(super) struct State {
+    pub(super) work: Work,
+    is_autocommit: bool,
+    pub(super) is_repeatable: bool,
+}
+
+/// Cancels what runs in a session.
+pub(super) struct Cancel(pub(super) Arc<Stop>);
+
+impl CancelHandle for Cancel {
+    fn try_cancel(&self) -> AdbcResult<()> {
+        self.0.stop();
+        Ok(())
+    }
+}
+
+impl Session {
+    pub(super) fn new(work: Work) -> Arc<Self> {
+        let stop = Arc::clone(work.stop());
+        Arc::new(Self { state: Mutex::new(State { work, is_autocommit: true, is_repeatable: false }), stop })
+    }
+
+    /// The session, for one step.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Ends what runs, without the lock.
+    pub(super) fn stop(&self) -> &Arc<Stop> {
+        &self.stop
+    }
+}
+
+impl State {
+    pub(super) fn is_autocommit(&self) -> bool {
+        self.is_autocommit
+    }
+
+    /// Turns autocommit on or off. Turning it on commits the open transaction.
+    ///
+    /// # Errors
+    /// The commit failed.
+    pub(super) fn set_autocommit(&mut self, is_on: bool) -> Result<()> {
+        if is_on && !self.is_autocommit {
+            self.commit()?;
+        }
+        self.is_autocommit = is_on;
+        Ok(())
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.work.session().is_in_transaction()
+    }
+
+    /// Begins a transaction if the next statement needs one.
+    fn begin_for(&self, writes_rows: bool) -> Result<()> {
+        let is_needed = !self.is_autocommit && (writes_rows || self.is_repeatable);
+        if is_needed && !self.is_in_transaction() && self.work.store().writer().is_ok() {
+            self.work.session().begin()?;
+        }
+        Ok(())
+    }
+
+    fn check_has_transactions(&self) -> Result<()> {
+        match self.is_autocommit {
+            true => Err(Error::new(Code::NoTransaction, "there is no transaction, because autocommit is on")),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits the open transaction, if there is one.
+    ///
+    /// # Errors
+    /// Autocommit is on; or a statement of the transaction had failed, or the write fails. The transaction
+    /// is then rolled back.
+    pub(super) fn commit(&mut self) -> Result<()> {
+        self.check_has_transactions()?;
+        if !self.is_in_transaction() {
+            return Ok(());
+        }
+        if let Err(error) = self.work.session().check_transaction() {
+            self.rollback()?;
+            return Err(error);
+        }
+        self.work.run("COMMIT").map(drop)
+    }
+
+    /// Rolls the open transaction back, if there is one.
+    ///
+    /// # Errors
+    /// Autocommit is on.
+    pub(super) fn rollback(&mut self) -> Result<()> {
+        self.check_has_transactions()?;
+        match self.is_in_transaction() {
+            true => self.work.run("ROLLBACK").map(drop),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs a statement.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub(super) fn execute(&mut self, statement: Statement) -> Result<Done> {
+        self.begin_for(crate::work::writes_rows(&statement))?;
+        self.work.execute(statement)
+    }
+
+    /// Runs a prepared statement with these values.
+    ///
+    /// # Errors
+    /// Those of the session.
+    pub(super) fn start(&mut self, prepared: &PreparedStatement, values: &[Value]) -> Result<Done> {
+        self.begin_for(prepared.writes_rows())?;
+        self.work.start(prepared, values)
+    }
+
+    /// Does several writes as one: in the open transaction, or in one of their own.
+    ///
+    /// # Errors
+    /// Those of the writes. A transaction of their own is rolled back.
+    pub(super) fn as_one<T>(&mut self, writes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if !self.is_autocommit || self.is_in_transaction() {
+            return writes(self);
+        }
+        self.work.session().begin()?;
+        let done = writes(self).and_then(|done| self.work.run("COMMIT").map(|_| done));
+        if done.is_err() && self.is_in_transaction() {
+            self.work.run("ROLLBACK")?;
+        }
+        done
+    }
+
+    /// Whether rows that are written now belong to a transaction; begins it if they do.
+    ///
+    /// # Errors
+    /// It cannot begin.
+    pub(super) fn begin_to_write(&mut self) -> Result<bool> {
+        self.begin_for(true)?;
+        Ok(self.is_in_transaction())
+    }
+
+    /// Writes rows: as a batch, or in the open transaction.
+    ///
+    /// # Errors
+    /// Those of the engine; or the transaction is too large.
+    pub(super) fn write(&mut self, rows: Batch) -> Result<()> {
+        let session = self.work.session();
+        if self.is_in_transaction() {
+            return session.gather(rows).map_err(|error| match error.code() {
+                Code::LimitExceeded => error.with_hint("With autocommit, rows are written in several batches."),
+                _ => error,
+            });
+        }
+        let rows = rows.with_durability(session.durability());
+        self.work.store().writer()?.commit(rows).map(drop)
+    }
+}

@@ -1,0 +1,416 @@
+//! A connection to a database that is open in this process.
+
+use crate::container::{Container, last_rows};
+use crate::errors::{closed, plain, unreadable};
+use crate::state::{Done, Number, State};
+use crate::stream::{Stream, reader_for};
+use crate::values::values_of;
+use crate::worker::{Progress, Ticket, Worker};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader};
+use arrow::compute::cast;
+use arrow::datatypes::FieldRef;
+use fleetdb_engine::backup::BackupReport;
+use fleetdb_engine::io::{Io, MemoryStorage};
+use fleetdb_engine::{
+    Acknowledged, Batch, Code, Database, Durability, Error, LineParser, Precision, Reader, Result, Settings, body_lines,
+};
+use fleetdb_postgres::Postgres;
+use fleetdb_query::{Refresh, Session, Store};
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Bytes of rows after which a batch is written although it has fewer rows than asked for.
+const FULL_BYTES: usize = 64 << 20;
+
+/// The most wrong lines that are named one by one.
+const MAX_NAMED: usize = 100;
+
+/// What a write says: rows, sequence and durability. The last two are `None` if there were no rows.
+type Written = (u64, Option<u64>, Option<String>);
+
+/// What a statement says: command tag, warning and rows.
+type Told = (Option<String>, Option<String>, Option<Stream>);
+
+/// A line that was left out: its number, what is wrong with it, and its text.
+type WrongLine = (usize, String, String);
+
+/// A database that is open in this process, with a session.
+#[pyclass(frozen, module = "fleetdb._native")]
+pub(crate) struct Connection {
+    worker: Arc<Worker>,
+    /// `None` once it is closed.
+    store: Mutex<Option<Store>>,
+    /// The directory; `None` for a database in memory.
+    path: Option<PathBuf>,
+}
+
+impl Connection {
+    fn new(store: Store, path: Option<PathBuf>) -> Result<Self> {
+        let session = Arc::new(Session::on_store(store.clone(), Postgres::new())?);
+        let worker = Worker::start(State::new(store.clone(), session))?;
+        Ok(Self { worker, store: Mutex::new(Some(store)), path })
+    }
+
+    /// Command tag, warning and rows of a statement.
+    fn told(&self, done: Done, progress: Option<Progress>, text: &str) -> Told {
+        let rows = done
+            .rows
+            .map(|(number, schema)| Stream::of_worker(&self.worker, number, &schema, progress, Some(Arc::from(text))));
+        (done.tag, done.warning, rows)
+    }
+}
+
+#[pymethods]
+impl Connection {
+    /// Opens a database, or creates one: in a directory, or in memory without a path.
+    #[staticmethod]
+    #[pyo3(signature = (path, memory_limit=None, durability=None, read_only=false))]
+    fn open(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        memory_limit: Option<usize>,
+        durability: Option<String>,
+        read_only: bool,
+    ) -> PyResult<Self> {
+        let opened = py.detach(|| {
+            let store = open_store(path.as_deref(), memory_limit, durability.as_deref(), read_only)?;
+            Self::new(store, path)
+        });
+        opened.map_err(|error| plain(py, &error))
+    }
+
+    /// Another connection to the same database, with a session of its own.
+    fn cursor(&self, py: Python<'_>) -> PyResult<Self> {
+        let store = self.store.lock().clone().ok_or_else(|| plain(py, &closed()))?;
+        py.detach(|| Self::new(store, self.path.clone())).map_err(|error| plain(py, &error))
+    }
+
+    /// The directory of the database.
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        self.path.clone()
+    }
+
+    /// Whether the database was opened to read it.
+    #[getter]
+    fn read_only(&self) -> bool {
+        matches!(&*self.store.lock(), Some(Store::Reader(..)))
+    }
+
+    /// Runs the statements of a text; gives command tag, warning and rows of the last one.
+    #[pyo3(signature = (text, values, progress=None))]
+    fn sql(
+        &self,
+        py: Python<'_>,
+        text: String,
+        values: Vec<Bound<'_, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Told> {
+        let values = values_of(&values)?;
+        let (progress, statements) = (progress.map(Progress::new), text.clone());
+        let job = move |state: &mut State, ticket: &Ticket| state.run(&statements, &values, || ticket.is_stopped());
+        let done = self.worker.run_text(py, &text, progress.as_ref(), job)?;
+        Ok(self.told(done, progress, &text))
+    }
+
+    /// Prepares a query; `None` if the text is another statement.
+    fn prepare(&self, py: Python<'_>, text: String) -> PyResult<Option<Number>> {
+        let query = text.clone();
+        self.worker.run_text(py, &text, None, move |state, _| state.prepare(&query))
+    }
+
+    /// Runs a prepared query, with the text that it was prepared from.
+    #[pyo3(signature = (number, text, values, progress=None))]
+    fn run_prepared(
+        &self,
+        py: Python<'_>,
+        number: Number,
+        text: String,
+        values: Vec<Bound<'_, PyAny>>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Told> {
+        let (values, progress) = (values_of(&values)?, progress.map(Progress::new));
+        let job = move |state: &mut State, _: &Ticket| state.run_prepared(number, &values);
+        let done = self.worker.run_text(py, &text, progress.as_ref(), job)?;
+        Ok(self.told(done, progress, &text))
+    }
+
+    /// Forgets a prepared query.
+    fn forget_prepared(&self, number: Number) {
+        self.worker.leave(move |state| state.forget_prepared(number));
+    }
+
+    /// Writes the rows of an Arrow stream or array to a table, in batches of about so many rows. Each batch
+    /// is written as a whole or not at all.
+    #[pyo3(signature = (table, rows, durability=None, batch_rows=100_000, progress=None))]
+    fn insert(
+        &self,
+        py: Python<'_>,
+        table: String,
+        rows: Bound<'_, PyAny>,
+        durability: Option<String>,
+        batch_rows: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Written> {
+        let (reader, progress) = (reader_for(&self.worker, &rows)?, progress.map(Progress::new));
+        let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
+        let job = move |state: &mut State, ticket: &Ticket| {
+            let db = Arc::clone(state.store.writer()?);
+            insert(&db, &table, reader, durability, batch_rows.max(1), ticket)
+        };
+        self.worker.run(py, progress.as_ref(), job)
+    }
+
+    /// Writes the rows of several tables as one batch.
+    #[pyo3(signature = (parts, durability=None))]
+    fn commit(
+        &self,
+        py: Python<'_>,
+        parts: Vec<(String, Bound<'_, PyAny>)>,
+        durability: Option<String>,
+    ) -> PyResult<Written> {
+        let parts = parts.iter().map(|(table, rows)| Ok((table.clone(), reader_for(&self.worker, rows)?)));
+        let parts = parts.collect::<PyResult<Vec<_>>>()?;
+        let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
+        let job = move |state: &mut State, _: &Ticket| {
+            let db = Arc::clone(state.store.writer()?);
+            let mut batch = Batch::new().with_durability(durability);
+            for (table, reader) in parts {
+                for rows in reader {
+                    batch = batch.with(&table, rows.map_err(unreadable)?);
+                }
+            }
+            let rows = batch.rows();
+            let acknowledged = if rows > 0 { Some(db.commit(batch)?) } else { None };
+            Ok(written(rows as u64, acknowledged))
+        };
+        self.worker.run(py, None, job)
+    }
+
+    /// Writes lines of InfluxDB's line protocol as one batch. Wrong lines are left out: their number comes
+    /// after what was written, and the first of them.
+    #[pyo3(signature = (lines, precision, durability=None))]
+    fn write_lines(
+        &self,
+        py: Python<'_>,
+        lines: Vec<u8>,
+        precision: &str,
+        durability: Option<String>,
+    ) -> PyResult<(Written, usize, Vec<WrongLine>)> {
+        let precision = unit(precision).map_err(|error| plain(py, &error))?;
+        let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
+        let job = move |state: &mut State, _: &Ticket| {
+            let db = Arc::clone(state.store.writer()?);
+            write_lines(&db, &lines, precision, durability)
+        };
+        self.worker.run(py, None, job)
+    }
+
+    /// Adds the rows of an Arrow stream or array to a temporary table.
+    fn fill_temporary(&self, py: Python<'_>, table: String, rows: Bound<'_, PyAny>) -> PyResult<()> {
+        let reader = reader_for(&self.worker, &rows)?;
+        let job = move |state: &mut State, _: &Ticket| {
+            let schema = state.session.temporary_schema(&table);
+            let schema = schema.ok_or_else(|| Error::bug("the temporary table is missing"))?.to_nullable_arrow();
+            for rows in reader {
+                let rows = rows.map_err(unreadable)?;
+                let in_type = |(array, field): (&ArrayRef, &FieldRef)| cast(array, field.data_type());
+                let arrays =
+                    rows.columns().iter().zip(schema.fields()).map(in_type).collect::<std::result::Result<_, _>>();
+                let arrays = arrays.map_err(unreadable)?;
+                let rows = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(unreadable)?;
+                state.session.insert_into_temporary(&table, rows)?;
+            }
+            Ok(())
+        };
+        self.worker.run(py, None, job)
+    }
+
+    /// The container of a table with this key.
+    fn container(&self, py: Python<'_>, table: String, key: Vec<Bound<'_, PyAny>>) -> PyResult<Container> {
+        Container::new(py, &self.worker, table, values_of(&key)?)
+    }
+
+    /// The newest row of every container of a table.
+    fn last(&self, py: Python<'_>, table: String) -> PyResult<Stream> {
+        last_rows(py, &self.worker, table)
+    }
+
+    /// Backs the database up to a directory; `progress` is called with the bytes that are done.
+    #[pyo3(signature = (path, progress=None))]
+    fn backup<'py>(&self, py: Python<'py>, path: PathBuf, progress: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
+        let progress = progress.map(Progress::new);
+        let job = move |state: &mut State, ticket: &Ticket| {
+            let mut before = 0;
+            let count = |done: u64, _: u64| {
+                ticket.add_rows(done.saturating_sub(before) as usize);
+                before = done;
+            };
+            state.store.writer()?.backup(&Io::files(path), count)
+        };
+        let BackupReport { segments, bytes, kept_bytes, linked_bytes, copied_bytes, sequence } =
+            self.worker.run(py, progress.as_ref(), job)?;
+        let report = PyDict::new(py);
+        report.set_item("segments", segments)?;
+        report.set_item("bytes", bytes)?;
+        report.set_item("kept_bytes", kept_bytes)?;
+        report.set_item("linked_bytes", linked_bytes)?;
+        report.set_item("copied_bytes", copied_bytes)?;
+        report.set_item("sequence", sequence)?;
+        Ok(report)
+    }
+
+    /// Cancels the statement that runs in another thread.
+    fn cancel(&self) {
+        self.worker.cancel();
+    }
+
+    /// Whether it is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.store.lock().is_none()
+    }
+
+    /// Ends the session. With its last connection the database is closed.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(store) = self.store.lock().take() else { return Ok(()) };
+        if self.worker.is_forked() {
+            std::mem::forget(store);
+            return Ok(());
+        }
+        let ended = py.detach(|| {
+            self.worker.stop();
+            match store {
+                // Others keep it open.
+                Store::Writer(db) => Arc::into_inner(db).map_or(Ok(()), Database::close),
+                Store::Reader(..) => Ok(()),
+            }
+        });
+        ended.map_err(|error| plain(py, &error))
+    }
+}
+
+/// Opens a database; see [`Connection::open`].
+fn open_store(
+    path: Option<&std::path::Path>,
+    memory_limit: Option<usize>,
+    durability: Option<&str>,
+    read_only: bool,
+) -> Result<Store> {
+    let settings = memory_limit.map_or_else(Settings::default, Settings::with_memory_limit);
+    let settings = match level(durability)? {
+        Some(durability) => Settings { durability, ..settings },
+        None => settings,
+    };
+    let Some(path) = path else {
+        if read_only {
+            return Err(Error::new(Code::NotSupported, "a database in memory is empty: it cannot be opened read-only"));
+        }
+        let io = Io { storage: MemoryStorage::new(), ..Io::files("") };
+        return Ok(Store::Writer(Arc::new(Database::open_with(io, settings)?)));
+    };
+    if read_only {
+        let reader = Arc::new(Reader::open(Io::files(path), settings)?);
+        return Ok(Store::Reader(reader, Refresh::EachStatement));
+    }
+    fleetdb::refuse_node(path)?;
+    Ok(Store::Writer(Arc::new(Database::open_with(Io::files(path), settings)?)))
+}
+
+/// The durability that a caller asks for; `None` is the database's.
+fn level(name: Option<&str>) -> Result<Option<Durability>> {
+    name.map(str::parse).transpose()
+}
+
+fn written(rows: u64, acknowledged: Option<Acknowledged>) -> Written {
+    let (sequence, durability) = acknowledged.map(|done| (done.sequence.0, done.durability.to_string())).unzip();
+    (rows, sequence, durability)
+}
+
+/// Writes the rows of a reader batch by batch.
+fn insert(
+    db: &Database,
+    table: &str,
+    reader: impl RecordBatchReader,
+    durability: Option<Durability>,
+    batch_rows: usize,
+    ticket: &Ticket,
+) -> Result<Written> {
+    let (mut count, mut last) = (0_u64, None);
+    let mut write = |batch: &mut Batch| -> Result<()> {
+        let batch = std::mem::take(batch).with_durability(durability);
+        let rows = batch.rows();
+        if rows > 0 {
+            let done = db.commit(batch).map_err(|error| match count {
+                0 => error,
+                _ => error.context(format_args!("after {count} rows, which are written")),
+            });
+            last = Some(done?);
+            count += rows as u64;
+            ticket.add_rows(rows);
+        }
+        Ok(())
+    };
+    let mut batch = Batch::new();
+    for rows in reader {
+        let rows = rows.map_err(unreadable)?;
+        let mut from = 0;
+        while from < rows.num_rows() {
+            if ticket.is_stopped() {
+                return Err(Error::new(Code::Cancelled, "the rows that are left were not written"));
+            }
+            let part = (batch_rows - batch.rows()).min(rows.num_rows() - from);
+            batch = batch.with(table, rows.slice(from, part));
+            from += part;
+            if batch.rows() >= batch_rows || batch.bytes() >= FULL_BYTES {
+                write(&mut batch)?;
+            }
+        }
+    }
+    write(&mut batch)?;
+    Ok(written(count, last))
+}
+
+/// The unit of timestamps in line protocol.
+fn unit(precision: &str) -> Result<Precision> {
+    Ok(match precision {
+        "ns" => Precision::Nanosecond,
+        "us" => Precision::Microsecond,
+        "ms" => Precision::Millisecond,
+        "s" => Precision::Second,
+        "m" => Precision::Minute,
+        "h" => Precision::Hour,
+        other => {
+            let message = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
+            return Err(Error::new(Code::InvalidParameter, message));
+        }
+    })
+}
+
+fn write_lines(
+    db: &Database,
+    lines: &[u8],
+    precision: Precision,
+    durability: Option<Durability>,
+) -> Result<(Written, usize, Vec<WrongLine>)> {
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    let mut parser = LineParser::new(db, precision, now_ns);
+    let (mut left_out, mut wrong) = (0, Vec::new());
+    for line in body_lines(lines) {
+        if let Err(error) = parser.parse_bytes(line.bytes) {
+            left_out += 1;
+            if wrong.len() < MAX_NAMED {
+                let text = String::from_utf8_lossy(line.bytes.trim_ascii_end()).into_owned();
+                wrong.push((line.number, error.to_string(), text));
+            }
+        }
+    }
+    let rows = parser.rows() as u64;
+    let batch = parser.into_batch()?.with_durability(durability);
+    let acknowledged = if rows > 0 { Some(db.commit(batch)?) } else { None };
+    Ok((written(rows, acknowledged), left_out, wrong))
+}

@@ -1,0 +1,146 @@
+"""What only connections over HTTP have: addresses, tokens, and connections that break off."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import fleetdb
+import pytest
+import servers
+from conftest import NO_SERVER
+
+pytestmark = pytest.mark.skipif(servers.command() is None, reason=NO_SERVER)
+LONG = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
+
+
+def test_another_thread_cancels_a_query(server):
+    with fleetdb.connect(server.url) as db:
+        threading.Timer(0.5, db.cancel).start()
+        begun = time.perf_counter()
+        with pytest.raises(fleetdb.CancelledError) as raised:
+            db.sql(LONG).fetchall()
+        assert raised.value.code == "57014"
+        assert time.perf_counter() - begun < 2
+        assert db.sql("SELECT 7").fetchone() == (7,)
+
+
+def test_ctrl_c_ends_a_query(server):
+    program = """
+import os, signal, sys, threading, time
+import fleetdb
+db = fleetdb.connect(sys.argv[1], progress=False)
+def interrupt():
+    time.sleep(1)
+    global begun
+    begun = time.perf_counter()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    db.sql(sys.argv[2]).fetchall()
+except KeyboardInterrupt:
+    print(time.perf_counter() - begun)
+print(db.sql("SELECT 7").fetchone())
+"""
+    path = os.path.join(os.path.dirname(__file__), "..", "python")
+    run = subprocess.run(
+        [sys.executable, "-c", program, server.url, LONG],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60,
+    )  # fmt: skip
+    seconds, row = run.stdout.splitlines()
+    assert float(seconds) < 0.2, run.stderr
+    assert row == "(7,)"
+
+
+def test_results_are_read_side_by_side(server):
+    with fleetdb.connect(server.url) as db:
+        first, second = (db.sql("SELECT * FROM generate_series(1, 20000) AS g(n)") for _ in range(2))
+        for number in range(1, 20001):
+            assert first.fetchone() == second.fetchone() == (number,)
+        for _ in range(50):
+            db.sql("SELECT * FROM generate_series(1, 20000) AS g(n)").fetchone()
+        assert db.sql("SELECT 7").fetchone() == (7,)
+
+
+def test_threads_share_a_connection(server):
+    with fleetdb.connect(server.url) as db:
+        errors = []
+
+        def work(number):
+            try:
+                for _ in range(30):
+                    assert db.sql("SELECT $1::bigint", [number]).fetchall() == [(number,)]
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+
+
+def test_a_token_is_sent(tmp_path):
+    data = str(tmp_path / "data")
+    server = servers.Server(data=data)
+    try:
+        add = [servers.command(), "token", "add", "agent", "--role", "write", "--data", data]
+        token = subprocess.run(add, capture_output=True, text=True, check=True).stdout.split()[-1]
+        with pytest.raises(fleetdb.OperationalError) as raised:
+            fleetdb.connect(server.url).tables()
+        assert raised.value.code == "28000"
+        with fleetdb.connect(server.url, token=token) as db:
+            db.write_lines("cpu,host=a usage=1 1")
+            db.insert("cpu", [{"host": "b", "time": __import__("datetime").datetime(2026, 1, 1), "usage": 2.0}])
+            assert db.table("cpu").count() == 2
+            with pytest.raises(fleetdb.ProgrammingError) as raised:
+                db.sql("DROP TABLE cpu")
+            assert raised.value.code == "42501"
+    finally:
+        server.stop()
+
+
+def test_a_server_that_is_started_again_is_reached_again(tmp_path):
+    server = servers.Server(data=str(tmp_path / "data"))
+    db = fleetdb.connect(server.url)
+    assert db.tables() == []
+    server.kill()
+    with pytest.raises(fleetdb.OperationalError):
+        db.tables()
+    server.stop()
+
+
+def test_a_server_has_no_frames_of_this_process(server):
+    with fleetdb.connect(server.url) as db, pytest.raises(fleetdb.NotSupportedError):
+        db.register("t", {"id": [1]})
+
+
+def test_the_durability_of_a_write_is_asked_for(server):
+    with fleetdb.connect(server.url, durability="os") as db:
+        for table in db.tables():
+            db.sql(f'DROP TABLE "{table}"')
+        assert db.insert("t", {"id": [1]}, create=True).durability == "os"
+        assert db.insert("t", {"id": [2]}, durability="sync").durability == "sync"
+        assert db.write_lines("cpu,host=a usage=1 1").durability == "os"
+        with pytest.raises(fleetdb.Error):
+            db.write_lines("cpu,host=a usage=1 1", durability="never")
+
+
+def test_a_backup_is_made_by_the_server(tmp_path):
+    server = servers.Server("--files", str(tmp_path))
+    try:
+        with fleetdb.connect(server.url) as db:
+            db.write_lines("cpu,host=a usage=1 1")
+            assert db.backup(tmp_path / "backup")["segments"] == 1
+            assert (tmp_path / "backup" / "manifest").is_dir()
+            with pytest.raises(fleetdb.Error):
+                db.backup("/somewhere/else")
+    finally:
+        server.stop()
+
+
+def test_signals_stay_as_they_were():
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
