@@ -173,7 +173,9 @@ def _handler_of(url):
             return [(name, value) for name, value in self.headers.items() if name == "Authorization"]
 
         def pass_on(self, method, body):
-            headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
+            headers = {
+                name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")
+            }
             answer = ask(method, self.path, headers, body)
             self.send_response(answer.status)
             for name, value in answer.headers.items():

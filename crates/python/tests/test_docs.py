@@ -11,7 +11,9 @@ import pytest
 from conftest import HAS_NATIVE, NO_SERVER
 
 ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"(?P<embedded><!-- embedded -->\n\n)?```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<said>.*?)```\n)?", re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<embedded><!-- embedded -->\n\n)?```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<said>.*?)```\n)?", re.DOTALL
+)
 
 
 def examples(text):

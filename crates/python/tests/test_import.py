@@ -16,7 +16,10 @@ SOURCE = str(Path(__file__).parent.parent / "python")
 def python(program, *options):
     path = os.pathsep.join([SOURCE, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     run = subprocess.run(
-        [sys.executable, *options, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, *options, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
     )
     assert run.returncode == 0, run.stderr
     return run.stdout

@@ -26,7 +26,9 @@ def test_the_notebook_runs(request):
         pytest.importorskip(library)
     notebook = nbformat.read(ROOT / "examples/fleet.ipynb", as_version=4)
     if HAS_NATIVE:
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT / "crates/python/python"), os.environ.get("PYTHONPATH", "")])
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            [str(ROOT / "crates/python/python"), os.environ.get("PYTHONPATH", "")]
+        )
     else:
         import servers
 

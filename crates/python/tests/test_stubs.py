@@ -39,7 +39,11 @@ with fleetdb.connect("fleet.db", durability="interval", memory_limit="512MiB") a
 
 
 def run(command):
-    environment = {**os.environ, "PYTHONPATH": f"{PACKAGE / 'python'}{os.pathsep}{HERE}", "MYPYPATH": str(PACKAGE / "python")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{PACKAGE / 'python'}{os.pathsep}{HERE}",
+        "MYPYPATH": str(PACKAGE / "python"),
+    }
     done = subprocess.run(command, capture_output=True, text=True, cwd=PACKAGE, env=environment)
     return done.returncode, done.stdout + done.stderr
 
@@ -61,4 +65,4 @@ def test_a_program_is_checked_with_them(tmp_path):
     assert status == 0, said
     (tmp_path / "wrong.py").write_text('import fleetdb\nfleetdb.connect(durability="never")\n')
     status, said = run([sys.executable, "-m", "mypy", "--config-file=", str(tmp_path / "wrong.py")])
-    assert status == 1 and 'incompatible type' in said, said
+    assert status == 1 and "incompatible type" in said, said

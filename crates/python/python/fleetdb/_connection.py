@@ -211,7 +211,7 @@ class Connection:
         rows = Result(stream=self._run(text, [table], None)[2]).fetchall()
         if not rows:
             raise ProgrammingError(f'relation "{table}" does not exist', code="42P01")
-        (keys, time), = rows
+        ((keys, time),) = rows
         return (keys.split(", ") if keys else []), time
 
     def _count(self, table):
@@ -263,7 +263,9 @@ class Prepared:
         connection, number = self._connection, self._number
         if number is None:
             return connection._result(text, lambda progress: connection._run(text, values, progress), values)
-        return connection._result(text, lambda progress: connection._run_prepared(number, text, values, progress), values)
+        return connection._result(
+            text, lambda progress: connection._run_prepared(number, text, values, progress), values
+        )
 
     def executemany(self, rows):
         """Runs the statement once for each row of parameters; returns the number of rows written."""
