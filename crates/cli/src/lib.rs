@@ -60,17 +60,15 @@ enum Command {
     Restore(backup::RestoreArgs),
     /// Verify every checksum and invariant of a database
     Check(check::Args),
-    /// Try whether an object store keeps the promises that FleetDB needs, and how long its writes
-    /// take
+    /// Try whether an object store keeps the promises that FleetDB needs, and how long its writes take
     #[cfg(feature = "cluster")]
     CheckBucket(check_bucket::Args),
     /// Show the contents of the WAL, the manifest or a segment
     Inspect(inspect::Args),
 }
 
-/// Runs the command with these arguments, of which the first is the program's name. Returns the
-/// exit status of the process: 0, 1 after an error, which is on standard error, or 2 if the
-/// arguments are wrong.
+/// Runs the command. The first argument is the program's name. Returns the exit status of the
+/// process: 0, or 1 after an error, which is on standard error, or 2 if the arguments are wrong.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command,

@@ -176,7 +176,7 @@ class HttpConnection(Connection):
     # Containers.
 
     def _container(self, table, key):
-        keys, time = self._key(table)
+        _, keys, time = self._columns(table)
         if len(key) != len(keys):
             raise ProgrammingError(
                 f"the key has {len(key)} values, but table '{table}' has {len(keys)} key columns: {', '.join(keys)}",
