@@ -1,5 +1,5 @@
-//! The `fleetdb` command, as a library: [`run`] is its main function. The program `fleetdb` calls it, and
-//! so does the Python package.
+//! The `fleetdb` command, as a library: [`run`] is its main function. The program `fleetdb` calls
+//! it, and so does the Python package.
 //!
 //! Each subcommand has a file or folder with an `Args` and a `run`. An error ends the program with
 //! status 1 and a message on standard error. Results go to standard output, progress to standard
@@ -69,8 +69,8 @@ enum Command {
     Inspect(inspect::Args),
 }
 
-/// Runs the command with these arguments, of which the first is the program's name. Returns the exit
-/// status of the process: 0, 1 after an error, which is on standard error, or 2 if the arguments are wrong.
+/// Runs the command. The first argument is the program's name. Returns the exit status of the
+/// process: 0, or 1 after an error, which is on standard error, or 2 if the arguments are wrong.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let command = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.command,

@@ -256,8 +256,8 @@ pub enum TextPosition {
 }
 
 impl TextPosition {
-    /// The same position counted in characters of the text from 1, as PostgreSQL counts; `None` if the
-    /// text has no such character.
+    /// The same position counted in characters of the text from 1, as PostgreSQL counts; `None` if
+    /// the text has no such character.
     ///
     /// ```
     /// use fleetdb_engine::TextPosition;

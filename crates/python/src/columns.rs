@@ -3,8 +3,8 @@
 //! A column is one of these:
 //! - an object with Arrow's C array or C stream interface, whose values are not copied;
 //! - a pair of a NumPy type and the bytes of its values, as `("<i8", b"...")`; NaT is NULL;
-//! - a list of objects, whose type is that of the objects. None is NULL, and integers among floats are
-//!   floats. Decimal numbers get the digits that all of them need.
+//! - a list of objects, whose type is that of the objects. None is NULL, and integers among floats
+//!   are floats. Decimal numbers get the digits that all of them need.
 
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,

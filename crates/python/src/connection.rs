@@ -144,8 +144,8 @@ impl Connection {
         self.worker.leave(move |state| state.forget_prepared(number));
     }
 
-    /// Writes the rows of an Arrow stream or array to a table, in batches of about so many rows. Each batch
-    /// is written as a whole or not at all.
+    /// Writes the rows of an Arrow stream or array to a table, in batches of about so many rows.
+    /// Each batch is written as a whole or not at all.
     #[pyo3(signature = (table, rows, durability=None, batch_rows=100_000, progress=None))]
     fn insert(
         &self,
@@ -191,8 +191,8 @@ impl Connection {
         self.worker.run(py, None, job)
     }
 
-    /// Writes lines of InfluxDB's line protocol as one batch. Wrong lines are left out: their number comes
-    /// after what was written, and the first of them.
+    /// Writes lines of InfluxDB's line protocol as one batch. Wrong lines are left out: their
+    /// number comes after what was written, and the first of them.
     #[pyo3(signature = (lines, precision, durability=None))]
     fn write_lines(
         &self,

@@ -4,7 +4,8 @@ use fleetdb_engine::{Code, Error};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-/// The exception for an error of the engine. `text` is the statement that it is about, if it is about one.
+/// The exception for an error of the engine. `text` is the statement that it is about, if it is
+/// about one.
 pub(crate) fn raised(py: Python<'_>, error: &Error, text: Option<&str>) -> PyErr {
     let position = text.zip(error.position()).and_then(|(text, place)| place.in_text(text));
     let arguments = (error.code().sqlstate(), error.to_string(), error.hint(), position);

@@ -1,14 +1,15 @@
 //! `fleetdb._native`: what the Python package `fleetdb` needs of Rust.
 //!
-//! 1. A [`Connection`](connection::Connection) is a database that is open in this process, with a session.
-//!    Its statements run on a thread of their own ([`worker`]), so that the caller's thread can look for
-//!    Ctrl-C while it waits, without the GIL.
-//! 2. A [`Stream`](stream::Stream) has the rows of a result, which are computed as they are read. It gives
-//!    them in Arrow's C stream interface, or as Python objects ([`rows`]).
-//! 3. [`columns`] makes Arrow arrays of Python objects, [`ipc`] reads and writes Arrow's IPC streams, which
-//!    a server takes and gives over HTTP.
+//! 1. A [`Connection`](connection::Connection) is a database that is open in this process, with a
+//!    session. Its statements run on a thread of their own ([`worker`]), so that the caller's
+//!    thread can look for Ctrl-C while it waits, without the GIL.
+//! 2. A [`Stream`](stream::Stream) has the rows of a result, which are computed as they are read.
+//!    It gives them in Arrow's C stream interface, or as Python objects ([`rows`]).
+//! 3. [`columns`] makes Arrow arrays of Python objects, [`ipc`] reads and writes Arrow's IPC
+//!    streams, which a server takes and gives over HTTP.
 //!
-//! Everything about frames, dictionaries, notebooks, PEP 249 and HTTP is in Python, in `python/fleetdb`.
+//! Everything about frames, dictionaries, notebooks, PEP 249 and HTTP is in Python, in
+//! `python/fleetdb`.
 
 mod columns;
 mod command;

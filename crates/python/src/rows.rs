@@ -1,9 +1,9 @@
 //! Rows of Arrow as Python objects: a tuple for each.
 //!
-//! NULL is None. Dates, times of day and timestamps are those of the module `datetime`, with the zone UTC if
-//! the column has one. They have microseconds: a timestamp in nanoseconds is rounded down. Decimal numbers,
-//! UUIDs, arrays and structs are `Decimal`, `UUID`, lists and dictionaries; an interval is a tuple of months,
-//! days and nanoseconds.
+//! NULL is None. Dates, times of day and timestamps are those of the module `datetime`, with the
+//! zone UTC if the column has one. They have microseconds: a timestamp in nanoseconds is rounded
+//! down. Decimal numbers, UUIDs, arrays and structs are `Decimal`, `UUID`, lists and dictionaries;
+//! an interval is a tuple of months, days and nanoseconds.
 
 use crate::errors::plain;
 use arrow::array::{

@@ -139,7 +139,8 @@ impl State {
         self.results.remove(&number);
     }
 
-    /// After a cancellation, which may have come too late for its statement: it must not reach another.
+    /// After a cancellation, which may have come too late for its statement: it must not reach
+    /// another.
     pub(crate) fn end_limits(&mut self) {
         self.current = None;
     }

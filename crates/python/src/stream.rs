@@ -1,8 +1,8 @@
 //! Rows that are read once: of a result, of an IPC stream, or of columns of Python objects.
 //!
-//! [`Stream`] gives them as Python objects, as Arrow batches ([`Batch`]), or all at once in Arrow's C stream
-//! interface. That interface has only texts for errors, so the stream keeps the exception of a failure;
-//! `Stream.check` raises it.
+//! [`Stream`] gives them as Python objects, as Arrow batches ([`Batch`]), or all at once in Arrow's
+//! C stream interface. That interface has only texts for errors, so the stream keeps the exception
+//! of a failure; `Stream.check` raises it.
 
 use crate::errors::{plain, raised, read_before, unreadable};
 use crate::rows::rows_of;
@@ -129,7 +129,8 @@ impl Drop for Reading {
     }
 }
 
-/// The failure behind an error of Arrow: an exception that came through one of its readers, or a text.
+/// The failure behind an error of Arrow: an exception that came through one of its readers, or a
+/// text.
 fn failure_of(error: ArrowError) -> Failure {
     let inner = match error {
         ArrowError::ExternalError(inner) => inner,
@@ -145,7 +146,8 @@ fn failure_of(error: ArrowError) -> Failure {
     }
 }
 
-/// A field whose zone is called as Python's libraries call it, and which is known as a UUID if it is one.
+/// A field whose zone is called as Python's libraries call it, and which is known as a UUID if it
+/// is one.
 fn in_python(field: &Field) -> Field {
     match field.data_type() {
         data_type if *data_type == ColumnType::UUID => ColumnType::Uuid.mark(field.clone()),
@@ -250,7 +252,8 @@ impl Stream {
         self.schema.fields().iter().map(name).collect()
     }
 
-    /// The types of the columns, as CREATE TABLE takes them. Raises an error for those that it does not.
+    /// The types of the columns, as CREATE TABLE takes them. Raises an error for those that it does
+    /// not.
     fn sql_types(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let name = |field: &FieldRef| {
             let column_type = ColumnType::of_field(field).map(ColumnType::to_sql);
@@ -269,8 +272,8 @@ impl Stream {
         Ok(self.next(py)?.map(Batch))
     }
 
-    /// The first rows that were not read yet, at most so many, and whether there are more. They stay to be
-    /// read.
+    /// The first rows that were not read yet, at most so many, and whether there are more. They
+    /// stay to be read.
     fn peek<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<(Vec<Bound<'py, PyTuple>>, bool)> {
         let mut reading = self.take(py)?;
         let (mut looked_at, mut count) = (VecDeque::new(), 0);

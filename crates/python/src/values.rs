@@ -1,7 +1,7 @@
 //! Values of Python objects, for parameters, keys and fields.
 //!
-//! The Python part of the package has made everything else a text before ([`fleetdb._values`]): dates,
-//! times, decimal numbers, UUIDs and lists have the text form that SQL gives them.
+//! The Python part of the package has made everything else a text before ([`fleetdb._values`]):
+//! dates, times, decimal numbers, UUIDs and lists have the text form that SQL gives them.
 
 use crate::errors::plain;
 use fleetdb_engine::{ColumnType, Result, Value};

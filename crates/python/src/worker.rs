@@ -1,14 +1,14 @@
 //! The thread that does a connection's work, and how callers wait for it.
 //!
-//! 1. [`Worker::run`] hands a job to the thread and waits, without the GIL, for a slice of time after
-//!    another. Between two slices it looks for Ctrl-C and tells the caller's progress.
+//! 1. [`Worker::run`] hands a job to the thread and waits, without the GIL, for a slice of time
+//!    after another. Between two slices it looks for Ctrl-C and tells the caller's progress.
 //! 2. If there is a Ctrl-C, a job that has not begun is withdrawn. A running one is told to stop
 //!    ([`Ticket::is_stopped`], and the session's canceller), and awaited.
-//! 3. [`Worker::run_outside`] does the same for callers of Arrow's C stream interface, who may or may not
-//!    hold the GIL. It needs Python only if it waits for long on Python's main thread.
+//! 3. [`Worker::run_outside`] does the same for callers of Arrow's C stream interface, who may or
+//!    may not hold the GIL. It needs Python only if it waits for long on Python's main thread.
 //!
-//! A job never needs the GIL, except one whose caller waits in [`Worker::run`]. After a fork the child has
-//! no such thread: it gets an error, and nothing of the database is closed there.
+//! A job never needs the GIL, except one whose caller waits in [`Worker::run`]. After a fork the
+//! child has no such thread: it gets an error, and nothing of the database is closed there.
 
 use crate::errors::{closed, forked, plain, raised};
 use crate::state::State;

@@ -38,8 +38,8 @@ def test_a_slice_is_a_range_of_times_without_its_end(reads):
     container = reads["a", 7]
     assert [row["kwh"] for row in container[hour(2) : hour(5)].to_dicts()] == [1.0, 1.5, 2.0]
     assert len(container[:].fetchall()) == 24
-    assert len(container["2026-01-01 22:00" :].fetchall()) == 2
-    assert len(container[: "2026-01-01 02:00:00+01:00"].fetchall()) == 1
+    assert len(container["2026-01-01 22:00":].fetchall()) == 2
+    assert len(container[:"2026-01-01 02:00:00+01:00"].fetchall()) == 1
     assert container[hour(5) : hour(5)].fetchall() == []
     assert container.range(hour(1), hour(3), columns=["kwh"]).fetchall() == [(0.5,), (1.0,)]
     assert container.range(hour(1), hour(2), columns="ts").fetchall() == [(hour(1),)]

@@ -114,7 +114,5 @@ def test_polars_reads_a_database(connection):
     assert frame["v"].to_list() == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert frame.schema["at"] == polars.Datetime("us") and frame.schema["id"] == polars.Int64
     cursor = connection.cursor()
-    few = polars.read_database(
-        "SELECT id FROM things WHERE id > ?", cursor, execute_options={"parameters": [2]}
-    )
+    few = polars.read_database("SELECT id FROM things WHERE id > ?", cursor, execute_options={"parameters": [2]})
     assert sorted(few["id"]) == [3, 4]

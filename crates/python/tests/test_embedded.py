@@ -264,7 +264,7 @@ def test_a_killed_process_keeps_what_was_acknowledged(tmp_path):
         writer.wait()
         assert acknowledged[0] > last
         with fleetdb.connect(tmp_path / "db") as db:
-            (count, greatest), = db.sql("SELECT count(*), max(id) FROM t").fetchall()
+            ((count, greatest),) = db.sql("SELECT count(*), max(id) FROM t").fetchall()
             assert count == greatest >= acknowledged[-1]
             last = greatest
 

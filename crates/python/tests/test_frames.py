@@ -61,7 +61,13 @@ def test_rows_and_columns_of_objects_need_no_other_library(db):
     assert db.insert("t", [{"id": 3, "ts": at}, {"id": 4, "ts": at, "note": "b"}]).rows == 2
     assert db.insert("t", {"id": [5], "ts": [at], "v": [None]}).rows == 1
     assert db.insert("t", []).rows == 0
-    assert rows(db) == [(1, at, 0.5, "a"), (2, at, 1.0, None), (3, at, None, None), (4, at, None, "b"), (5, at, None, None)]
+    assert rows(db) == [
+        (1, at, 0.5, "a"),
+        (2, at, 1.0, None),
+        (3, at, None, None),
+        (4, at, None, "b"),
+        (5, at, None, None),
+    ]
     with pytest.raises(ValueError, match="row 2 has 1 values, but there are 4 columns"):
         db.insert("t", [(1, at, 0.5, "a"), (2,)])
     with pytest.raises(TypeError, match="no frame, no dict of columns and no list"):

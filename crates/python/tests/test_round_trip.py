@@ -45,7 +45,7 @@ COLUMNS = {
     "bytes": (pa.binary(), st.binary(max_size=20)),
     "day": (pa.date32(), st.dates(datetime.date(1, 1, 1))),
     "clock": (pa.time64("us"), st.times()),
-    "amount": (pa.decimal128(12, 3), st.decimals(-10**8, 10**8, places=3, allow_nan=False)),
+    "amount": (pa.decimal128(12, 3), st.decimals(-(10**8), 10**8, places=3, allow_nan=False)),
     "list": (pa.list_(pa.int64()), st.lists(st.none() | integers(64), max_size=4)),
     **{f"t_{unit}": (pa.timestamp(unit), timestamps(unit)) for unit in BOUNDS},
     **{f"z_{unit}": (pa.timestamp(unit, "UTC"), timestamps(unit)) for unit in BOUNDS},
@@ -100,7 +100,9 @@ def same(found, expected):
 
 given_tables = given(tables())
 few = settings(
-    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -164,7 +166,7 @@ def test_objects(connection, table):
 
 
 @few
-@given(st.lists(st.none() | st.decimals(-10**10, 10**10, places=4, allow_nan=False), min_size=1, max_size=5))
+@given(st.lists(st.none() | st.decimals(-(10**10), 10**10, places=4, allow_nan=False), min_size=1, max_size=5))
 def test_decimals_keep_their_digits(connection, values):
     connection.sql("DROP TABLE IF EXISTS trip; CREATE TABLE trip (id BIGINT PRIMARY KEY, v NUMERIC(15, 4))")
     connection.insert("trip", {"id": list(range(len(values))), "v": values})

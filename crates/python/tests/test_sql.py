@@ -118,7 +118,9 @@ def test_parameters_are_values(reads):
 
 
 def test_a_text_may_have_several_statements(db):
-    last = db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1);\n-- ; no end\nSELECT ';', * FROM t;")
+    last = db.sql(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1);\n-- ; no end\nSELECT ';', * FROM t;"
+    )
     assert last.fetchall() == [(";", 1)]
     with pytest.raises(fleetdb.ProgrammingError):
         db.sql("INSERT INTO t VALUES (2); SELECT nope; INSERT INTO t VALUES (3)")

@@ -36,7 +36,7 @@ impl FileStorage {
         Error::io(format_args!("could not {doing} {}", self.path(name).display()), error)
     }
 
-    /// The error of a database that is open for writing elsewhere, with the process that `LOCK` names.
+    /// The error of a database that is open for writing elsewhere. It names the process in `LOCK`.
     fn taken(&self) -> Error {
         let holder = fs::read_to_string(self.path("LOCK")).ok().and_then(|text| text.trim().parse::<u32>().ok());
         let holder = match holder {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 11] = [
+const CIRCLES: [(&str, &[&str]); 12] = [
     ("engine", &[]),
     ("functions", &[]),
     ("json", &[]),
@@ -16,6 +16,7 @@ const CIRCLES: [(&str, &[&str]); 11] = [
     ("pg-catalog", &[]),
     ("postgres", &[]),
     ("server", &SERVER),
+    ("python", &[]),
     ("c", &[]),
 ];
 const SERVER: [&str; 11] = [

@@ -13,6 +13,14 @@ from ._written import Written
 # The rows of an atomic batch of `insert`.
 _BATCH_ROWS = 100_000
 
+_TABLES = """
+SELECT table_name FROM information_schema.tables
+WHERE table_schema = 'public' AND table_type = 'BASE TABLE' ORDER BY table_name
+"""
+_KEY = """
+SELECT column_name FROM information_schema.key_column_usage
+WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position
+"""
 _NULLABLE = """
 SELECT column_name FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name = $1 AND is_nullable = 'YES'
@@ -176,7 +184,7 @@ class Connection:
 
     def last(self, table):
         """The newest row of every container of a table, as a result."""
-        keys, time = self._key(table)
+        _, keys, time = self._columns(table)
         if time is None:
             return self.sql(f"SELECT * FROM {quoted(table)}")
         order = ", ".join(quoted(name) for name in keys)
@@ -192,38 +200,37 @@ class Connection:
 
     def tables(self):
         """The names of the tables."""
-        rows = self._run("SELECT table_name FROM system.tables ORDER BY table_name", [], None)[2]
-        return [name for (name,) in Result(stream=rows).fetchall()]
+        return [name for (name,) in self._rows(_TABLES)]
 
     def schema(self, table):
         """The columns of a table."""
-        keys, time = self._key(table)
-        nullable = {name for (name,) in Result(stream=self._run(_NULLABLE, [table], None)[2]).fetchall()}
-        columns = self._run(f"SELECT * FROM {quoted(table)} LIMIT 0", [], None)[2]
+        columns, keys, time = self._columns(table)
+        nullable = {name for (name,) in self._rows(_NULLABLE, [table])}
 
         def role(name):
             return "time" if name == time else "key" if name in keys else "field"
 
-        result = Result(stream=columns)
-        result.fetchall()
-        return [Column(name, kind, role(name), name in nullable) for name, kind in zip(result.columns, result.types)]
+        return [Column(name, kind, role(name), name in nullable) for name, kind in columns]
 
-    def _key(self, table):
-        """The key columns of a table, and its time column or None."""
-        text = "SELECT key_columns, time_column FROM system.tables WHERE table_name = $1"
-        rows = Result(stream=self._run(text, [table], None)[2]).fetchall()
-        if not rows:
-            raise ProgrammingError(f'relation "{table}" does not exist', code="42P01")
-        (keys, time), = rows
-        return (keys.split(", ") if keys else []), time
+    def _columns(self, table):
+        """The names and types of a table's columns, its key before the time, and its time column or None."""
+        result = Result(stream=self._run(f"SELECT * FROM {quoted(table)} LIMIT 0", [], None)[2])
+        columns = list(zip(result.columns, result.types))
+        # Until its end, which has no rows.
+        result.fetchall()
+        keys = [name for (name,) in self._rows(_KEY, [table])]
+        is_time = bool(keys) and dict(columns)[keys[-1]].startswith("TIMESTAMP")
+        return columns, keys[:-1] if is_time else keys, keys[-1] if is_time else None
+
+    def _rows(self, text, values=()):
+        return Result(stream=self._run(text, list(values), None)[2]).fetchall()
 
     def _count(self, table):
-        return self.sql(f"SELECT count(*) FROM {quoted(table)}").fetchall()[0][0]
+        return self._rows(f"SELECT count(*) FROM {quoted(table)}")[0][0]
 
     def status(self):
         """What the database is doing, and has done since it was opened, by name."""
-        rows = Result(stream=self._run("SELECT name, value FROM system.status", [], None)[2]).fetchall()
-        return {name: _number(value) for name, value in rows}
+        return {name: _number(value) for name, value in self._rows("SELECT name, value FROM system.status")}
 
     def backup(self, path):
         """Backs the database up to a directory, which is empty or holds an older backup of it."""
@@ -266,7 +273,9 @@ class Prepared:
         connection, number = self._connection, self._number
         if number is None:
             return connection._result(text, lambda progress: connection._run(text, values, progress), values)
-        return connection._result(text, lambda progress: connection._run_prepared(number, text, values, progress), values)
+        return connection._result(
+            text, lambda progress: connection._run_prepared(number, text, values, progress), values
+        )
 
     def executemany(self, rows):
         """Runs the statement once for each row of parameters; returns the number of rows written."""

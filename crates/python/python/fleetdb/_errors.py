@@ -1,7 +1,7 @@
 """The exceptions of the package: PEP 249's, and one for each thing that a caller should do about it."""
 
 
-class Warning(Exception):  # noqa: A001 - PEP 249 calls it so
+class Warning(Exception):
     """What a user should know although a statement succeeded."""
 
 

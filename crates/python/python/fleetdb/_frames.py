@@ -59,7 +59,9 @@ def _columns_of(rows, names):
     names = list(names()) if names is not None else [f"column{place}" for place in range(1, len(rows[0]) + 1)]
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
-            raise ValueError(f"row {number} has {len(row)} values, but there are {len(names)} columns: {', '.join(names)}")
+            raise ValueError(
+                f"row {number} has {len(row)} values, but there are {len(names)} columns: {', '.join(names)}"
+            )
     return dict(zip(names, (list(values) for values in zip(*rows))))
 
 
@@ -122,4 +124,4 @@ def _pandas_column(series, pyarrow):
     try:
         return pyarrow.Array.from_pandas(series)
     except (pyarrow.ArrowException, TypeError):
-        return [None if value is None or value != value else value for value in series]  # noqa: PLR0124
+        return [None if value is None or value != value else value for value in series]

@@ -43,7 +43,11 @@ class HttpConnection(Connection):
         if parts.hostname is None or parts.path.strip("/") or parts.query:
             raise InterfaceError(f"{url} is no address of a server: write http://HOST:PORT")
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        self._place = (parts.scheme == "https", parts.hostname, parts.port or (443 if parts.scheme == "https" else 8086))
+        self._place = (
+            parts.scheme == "https",
+            parts.hostname,
+            parts.port or (443 if parts.scheme == "https" else 8086),
+        )
         self._timeout = timeout
         self._durability = durability
         self._headers = {}
@@ -172,7 +176,7 @@ class HttpConnection(Connection):
     # Containers.
 
     def _container(self, table, key):
-        keys, time = self._key(table)
+        _, keys, time = self._columns(table)
         if len(key) != len(keys):
             raise ProgrammingError(
                 f"the key has {len(key)} values, but table '{table}' has {len(keys)} key columns: {', '.join(keys)}",
@@ -287,7 +291,9 @@ class _Exchange:
             self.end(keep=False)
             if cancelled:
                 raise _cancelled() from None
-            message = "the statement failed after its first rows, or the connection broke off: the server's log says why"
+            message = (
+                "the statement failed after its first rows, or the connection broke off: the server's log says why"
+            )
             raise OperationalError(message, code="08006") from error
         except BaseException:
             # A read that is interrupted leaves the answer in an unknown state.
@@ -367,7 +373,7 @@ def _is_open(connection):
 
 def _in_json(value):
     """A parameter as JSON has it: numbers that it lacks are texts."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
         return str(value)

@@ -113,9 +113,7 @@ class Result:
         if self._stream is None:
             raise InterfaceError(f"the statement gave no rows: {self.tag}")
         if self._is_begun:
-            raise InterfaceError(
-                "the rows were read already", hint="Keep what was read, or run the statement again."
-            )
+            raise InterfaceError("the rows were read already", hint="Keep what was read, or run the statement again.")
         return self._stream
 
     # Row by row.

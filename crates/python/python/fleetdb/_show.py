@@ -69,7 +69,7 @@ def table(names, types, rows, has_more):
             parts.append(" " * (before + 1) + texts[place] + " " * (pad - before + 1))
         return "│" + "│".join(parts + ([" … "] if dots else [])) + "│"
 
-    of_values = lambda place: ">" if _is_number(types[place].upper()) else "<"  # noqa: E731
+    of_values = lambda place: ">" if _is_number(types[place].upper()) else "<"
     lines = [
         line("┌", "┬", "┐"),
         row(names, lambda _: "^"),

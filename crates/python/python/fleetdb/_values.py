@@ -91,7 +91,7 @@ def plain(value):
         return "\\x" + bytes(value).hex()
     if isinstance(value, datetime):
         # pandas' NULL is the only one that differs from itself.
-        if value != value:  # noqa: PLR0124
+        if value != value:
             return None
         return str(value if value.tzinfo is None else value.astimezone(timezone.utc))
     if isinstance(value, (date, time)):

@@ -1,9 +1,10 @@
 //! `/api/v1/insert`: rows as Arrow IPC streams.
 //!
-//! A body holds one stream for each table, one after another. The metadata `fleetdb.table` of a stream's
-//! schema names its table; the parameter `table` names it for streams without. All rows of a body are one
-//! batch, so they are written as a whole or not at all. Columns are found by name; columns that a stream
-//! lacks are NULL. The header `X-FleetDB-Durability` asks for a level, and the answer has the same header.
+//! A body holds one stream for each table, one after another. The metadata `fleetdb.table` of a
+//! stream's schema names its table; the parameter `table` names it for streams without. All rows of
+//! a body are one batch, so they are written as a whole or not at all. Columns are found by name;
+//! columns that a stream lacks are NULL. The header `X-FleetDB-Durability` asks for a level, and
+//! the answer has the same header.
 
 use super::client::Peer;
 use super::identity::{self, Login};
@@ -122,8 +123,8 @@ fn wrong(reason: impl std::fmt::Display) -> Error {
     Error::new(Code::InvalidCopy, format!("the body is not an Arrow IPC stream: {reason}"))
 }
 
-/// Checks that the body has the bytes that its messages announce. The reader allocates as many, before it
-/// reads them.
+/// Checks that the body has the bytes that its messages announce. The reader allocates as many,
+/// before it reads them.
 fn check_lengths(mut body: &[u8]) -> Result<()> {
     let cut = || wrong("it ends within a message");
     while let Some((head, rest)) = body.split_first_chunk::<4>() {
