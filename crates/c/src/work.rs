@@ -11,7 +11,7 @@
 use crate::open::{Opened, Options};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use fleetdb_engine::{Code, Error, Result, Value, View};
+use fleetdb_engine::{Code, Durability, Error, Result, Value, View};
 use fleetdb_postgres::Postgres;
 use fleetdb_query::{Access, Answer, Canceller, Kind, Prepared, Session, SessionSettings, Statement, Store};
 use std::sync::Arc;
@@ -145,11 +145,9 @@ impl Work {
     /// The query engine does not start.
     pub(crate) fn new(opened: Opened, options: &Options) -> Result<Self> {
         let session = Arc::new(Session::on_store(opened.store().clone(), Postgres::new())?);
-        if let Some(durability) = options.durability {
-            let mut settings = SessionSettings::default();
-            settings.set("durability", &durability.to_string())?;
-            session.start_with(settings)?;
-        }
+        // Not that of whoever opened the database first in this process.
+        session
+            .start_with(SessionSettings::default().with_durability(options.durability.unwrap_or(Durability::Sync)))?;
         let stop = Arc::new(Stop { canceller: session.canceller(), is_stopped: AtomicBool::new(false) });
         Ok(Self { session, opened, stop, current: NOBODY, last: NOBODY })
     }
@@ -195,7 +193,8 @@ impl Work {
         self.stop.begin();
         self.current = NOBODY;
         // The plan of a single statement that is asked again is kept.
-        if !text.trim_end().trim_end_matches(';').contains(';') {
+        let is_single = !text.trim_end().trim_end_matches(';').contains(';');
+        if is_single && !self.session.is_in_transaction() {
             let answer = self.session.sql(text)?;
             let done = self.keep(answer);
             return self.drained(done);
@@ -203,7 +202,13 @@ impl Work {
         let mut changed = None;
         for statement in self.session.parse(text)? {
             self.stop.check()?;
+            let is_commit = matches!(statement.command().kind, Ok(Kind::Commit));
+            let failed = self.session.check_transaction().err().filter(|_| is_commit);
             let done = self.execute(statement)?;
+            // COMMIT of a failed transaction rolls it back. Its caller sees no tag, and must know.
+            if let Some(failed) = failed {
+                return Err(failed);
+            }
             changed = self.drained(done)?;
         }
         Ok(changed)

@@ -83,6 +83,11 @@ impl Ingest {
         self.table.is_some()
     }
 
+    /// The table in SQL. A temporary table hides a stored one of the same name.
+    fn name(&self, table: &str) -> String {
+        format!("{}.{}", if self.is_temporary { "pg_temp" } else { "public" }, sql_identifier(table))
+    }
+
     fn mode(&self) -> IngestMode {
         self.mode.unwrap_or(IngestMode::Create)
     }
@@ -132,7 +137,8 @@ impl Ingest {
         for column in &mut definition.columns {
             column.nullable = self.is_temporary || !definition.primary_key.contains(&column.name);
         }
-        Ok((definition, self.key.is_none()))
+        let is_guessed = self.key.is_none() || (self.time.is_none() && time.is_some());
+        Ok((definition, is_guessed))
     }
 }
 
@@ -147,14 +153,14 @@ pub(super) fn ingest(session: &Arc<Session>, to: &Ingest, rows: Box<dyn RecordBa
     let new = session.lock().prepare(to, table, &rows.schema())?;
     let written = write(session, to, table, rows).and_then(|written| {
         if new.as_ref().is_some_and(|new| new.is_guessed) {
-            session.lock().check_key(table, written)?;
+            session.lock().check_key(to, table, written)?;
         }
         Ok(written)
     });
     if let Some(new) = new {
-        match written.is_ok() {
-            true => session.lock().keep(&new)?,
-            false => session.lock().undo(&new, table),
+        match &written {
+            Ok(_) => session.lock().keep(&new)?,
+            Err(error) => session.lock().undo(&new, to, table, error),
         }
     }
     written
@@ -174,7 +180,7 @@ const SAVEPOINT: &str = "fleetdb_ingest";
 impl State {
     /// Makes the table ready: what is new about it.
     fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema) -> Result<Option<New>> {
-        let name = sql_identifier(table);
+        let name = to.name(table);
         let is_there = match to.is_temporary {
             true => self.work.session().temporary_schema(table).is_some(),
             false => self.work.view()?.table(table).is_ok(),
@@ -200,11 +206,12 @@ impl State {
     }
 
     /// Checks that a guessed key tells the rows of a new table apart.
-    fn check_key(&mut self, table: &str, written: i64) -> Result<()> {
-        let count = self.work.session().sql(&format!("SELECT count(*) FROM {}", sql_identifier(table)))?.collect()?;
+    fn check_key(&mut self, to: &Ingest, table: &str, written: i64) -> Result<()> {
+        let count = self.work.session().sql(&format!("SELECT count(*) FROM {}", to.name(table)))?.collect()?;
         let count = count.first().and_then(|rows| rows.column(0).as_primitive_opt::<Int64Type>()?.values().first());
         let has = count.copied().unwrap_or(0);
-        if has == written {
+        // Others may have written more.
+        if has >= written {
             return Ok(());
         }
         let schema = self.work.view()?.table(table)?.schema().clone();
@@ -223,11 +230,14 @@ impl State {
     }
 
     /// Takes back what was written, and the table. The error of the rows is more important than one here.
-    fn undo(&mut self, new: &New, table: &str) {
+    fn undo(&mut self, new: &New, to: &Ingest, table: &str, error: &Error) {
         if new.is_saved {
             self.work.run(&format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")).ok();
         }
-        self.work.run(&format!("DROP TABLE {}", sql_identifier(table))).ok();
+        // Where others append as well, the table may have their rows, unless it has too few as it is.
+        if to.mode() != IngestMode::CreateAppend || error.code() == Code::DuplicateKey {
+            self.work.run(&format!("DROP TABLE {}", to.name(table))).ok();
+        }
     }
 }
 
@@ -257,9 +267,11 @@ fn write(session: &Session, to: &Ingest, table: &str, rows: Box<dyn RecordBatchR
             session.lock().add_to_temporary(table, &rows)?;
             continue;
         }
-        let mut from = 0;
+        let (mut from, row_bytes) = (0, rows.get_array_memory_size() / rows.num_rows().max(1));
+        // Wide rows come in smaller parts, so that a batch stays of a size.
+        let rows_of_a_part = (BATCH_BYTES / row_bytes.max(1)).max(1);
         while from < rows.num_rows() {
-            let part = (BATCH_ROWS - batch.rows()).min(rows.num_rows() - from);
+            let part = (BATCH_ROWS - batch.rows()).min(rows.num_rows() - from).min(rows_of_a_part);
             batch = batch.with(table, rows.slice(from, part));
             from += part;
             if batch.rows() >= BATCH_ROWS || batch.bytes() >= BATCH_BYTES {

@@ -167,8 +167,11 @@ impl State {
     /// Those of the engine; or the transaction is too large.
     pub(super) fn write(&mut self, rows: Batch) -> Result<()> {
         let session = self.work.session();
+        session.check_may_write("INSERT")?;
         if self.is_in_transaction() {
-            return session.gather(rows).map_err(|error| match error.code() {
+            // What was gathered in part must not be committed.
+            let gathered = session.gather(rows).inspect_err(|_| session.fail_transaction());
+            return gathered.map_err(|error| match error.code() {
                 Code::LimitExceeded => error.with_hint("With autocommit, rows are written in several batches."),
                 _ => error,
             });

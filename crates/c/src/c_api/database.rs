@@ -78,6 +78,7 @@ impl Database {
 pub(crate) fn write_lines(work: &Work, lines: &[u8], precision: &str) -> Result<(i64, Option<Error>)> {
     let precision = unit(precision)?;
     let db = work.store().writer()?;
+    work.session().check_may_write("INSERT")?;
     let mut parser = LineParser::new(db, precision, db.now_ns());
     let (mut left_out, mut first) = (0_usize, None);
     for line in body_lines(lines) {

@@ -11,7 +11,7 @@ use crate::values::{Cell, cell, for_column};
 use crate::work::{PreparedStatement, Results, Work};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, Result, TableSchema, Value};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MAX_VALUE_BYTES, Result, TableSchema, Value};
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -213,6 +213,10 @@ impl State {
     }
 }
 
+/// A batch of so many bytes takes no more rows. Its memory may double with the next row, and must then still
+/// be what a commit takes.
+const FULL_BYTES: usize = MAX_BATCH_BYTES / 2 - MAX_VALUE_BYTES;
+
 /// Rows that are written as one batch.
 #[derive(Default)]
 pub(crate) struct Gathered {
@@ -237,7 +241,7 @@ impl Gathered {
                 "the row has {count} values, but table '{table}' has {columns} columns"
             )));
         }
-        if self.batch.bytes() >= MAX_BATCH_BYTES {
+        if self.batch.bytes() >= FULL_BYTES {
             let message = format!("the rows have {} bytes: commit them first", self.batch.bytes());
             return Err(Error::new(Code::LimitExceeded, message));
         }
@@ -262,8 +266,10 @@ impl Gathered {
             return Ok(());
         }
         let session = work.session();
+        session.check_may_write("INSERT")?;
         match session.is_in_transaction() {
-            true => session.gather(self.batch.clone())?,
+            // What was gathered in part must not be written.
+            true => session.gather(self.batch.clone()).inspect_err(|_| session.fail_transaction())?,
             false => {
                 let batch = self.batch.clone().with_durability(session.durability());
                 work.store().writer()?.commit(batch)?;
