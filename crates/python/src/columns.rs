@@ -26,6 +26,9 @@ use std::sync::Arc;
 
 use crate::stream::Stream;
 
+/// The most lists that a value is in. A list that contains itself is in more.
+const MAX_LISTS: usize = 64;
+
 /// The most digits of a decimal number.
 const MAX_DIGITS: u32 = 38;
 
@@ -139,7 +142,15 @@ enum Item {
 /// # Errors
 /// It is nothing that a column can hold, or outside of what it can.
 fn item_of(object: &Bound<'_, PyAny>) -> PyResult<Item> {
+    item_within(object, 0)
+}
+
+/// As [`item_of`], for an object within this number of lists.
+fn item_within(object: &Bound<'_, PyAny>, lists: usize) -> PyResult<Item> {
     let py = object.py();
+    if lists > MAX_LISTS {
+        return Err(PyValueError::new_err(format!("a value is in more than {MAX_LISTS} lists")));
+    }
     if object.is_none() {
         return Ok(Item::Null);
     }
@@ -176,7 +187,7 @@ fn item_of(object: &Bound<'_, PyAny>) -> PyResult<Item> {
         return Ok(Item::Time(micros));
     }
     if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-        let items = object.try_iter()?.map(|object| item_of(&object?));
+        let items = object.try_iter()?.map(|object| item_within(&object?, lists + 1));
         return Ok(Item::List(items.collect::<PyResult<_>>()?));
     }
     if object.is_instance(&py.import(intern!(py, "decimal"))?.getattr(intern!(py, "Decimal"))?)? {
@@ -189,7 +200,7 @@ fn item_of(object: &Bound<'_, PyAny>) -> PyResult<Item> {
     if let Some(item) = object.getattr_opt(intern!(py, "item"))? {
         let item = item.call0()?;
         if !item.get_type().is(object.get_type()) {
-            return item_of(&item);
+            return item_within(&item, lists + 1);
         }
     }
     let name = object.get_type().name()?;

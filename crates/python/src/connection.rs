@@ -264,6 +264,11 @@ impl Connection {
         Ok(report)
     }
 
+    /// Whether a transaction is open.
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        self.worker.run(py, None, |state: &mut State, _: &Ticket| Ok(state.session.is_in_transaction()))
+    }
+
     /// Cancels the statement that runs in another thread.
     fn cancel(&self) {
         self.worker.cancel();

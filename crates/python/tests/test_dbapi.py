@@ -116,3 +116,13 @@ def test_polars_reads_a_database(connection):
     cursor = connection.cursor()
     few = polars.read_database("SELECT id FROM things WHERE id > ?", cursor, execute_options={"parameters": [2]})
     assert sorted(few["id"]) == [3, 4]
+
+
+def test_a_transaction_of_several_statements_is_committed(embedded):
+    connection = dbapi.Connection(embedded)
+    connection.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    connection.execute("BEGIN; INSERT INTO t VALUES (1)")
+    connection.commit()
+    connection.execute("BEGIN; INSERT INTO t VALUES (2)")
+    connection.rollback()
+    assert connection.execute("SELECT id FROM t").fetchall() == [(1,)]

@@ -250,3 +250,11 @@ def test_an_export_is_a_file_of_rows(db, tmp_path):
     assert (tmp_path / "t.csv").read_text().split() == ["id", "2"]
     with pytest.raises(fleetdb.InterfaceError, match="ends in .parquet or .csv"):
         db.export("t", tmp_path / "t.xlsx")
+
+
+def test_a_list_that_contains_itself_is_refused(db):
+    endless = []
+    endless.append(endless)
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT[])")
+    with pytest.raises(ValueError, match="more than 64 lists"):
+        db.insert("t", {"id": [1], "a": [endless]})

@@ -144,3 +144,56 @@ def test_a_backup_is_made_by_the_server(tmp_path):
 
 def test_signals_stay_as_they_were():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_results_that_are_not_read_to_their_end_leave_no_connection(server):
+    with fleetdb.connect(server.url) as db:
+        for _ in range(20):
+            assert db.sql("SELECT 1 AS one").fetchone() == (1,)
+        assert len(db._busy) == 0
+        other = db.cursor()
+        other.close()
+        assert db.sql("SELECT 1 AS one").fetchall() == [(1,)]
+
+
+def test_a_node_that_stands_by_is_an_error_that_names_the_owner():
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class StandsBy(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(307)
+            self.send_header("Location", f"http://db2.example.com:8086{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), StandsBy) as standby:
+        threading.Thread(target=standby.serve_forever, daemon=True).start()
+        db = fleetdb.connect(f"http://127.0.0.1:{standby.server_port}")
+        with pytest.raises(fleetdb.RetryError) as failed:
+            db.write_lines("cpu,host=a usage=1 1")
+        assert "db2.example.com:8086" in failed.value.hint
+        standby.shutdown()
+
+
+def test_a_wrong_address_does_not_show_the_password():
+    with pytest.raises(fleetdb.InterfaceError) as failed:
+        fleetdb.connect("http://joe:secret@127.0.0.1:8086/db")
+    assert "secret" not in str(failed.value)
+
+
+def test_a_compressed_stream_is_refused(server):
+    pyarrow = pytest.importorskip("pyarrow")
+    import urllib.error
+    import urllib.request
+
+    sink = pyarrow.BufferOutputStream()
+    table = pyarrow.table({"id": [0] * 10_000})
+    with pyarrow.ipc.new_stream(sink, table.schema, options=pyarrow.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
+    with pytest.raises(urllib.error.HTTPError) as failed:
+        urllib.request.urlopen(f"{server.url}/api/v1/insert?table=t", sink.getvalue().to_pybytes())
+    assert b"compressed" in failed.value.read()

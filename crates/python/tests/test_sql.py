@@ -228,3 +228,9 @@ def test_an_address_or_an_option_that_is_wrong_is_refused():
         fleetdb.connect("http://127.0.0.1:1/path")
     with pytest.raises(fleetdb.OperationalError, match="could not reach"):
         fleetdb.connect("http://127.0.0.1:1").tables()
+
+
+def test_only_one_statement_has_a_plan(db):
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    with pytest.raises(fleetdb.InterfaceError):
+        db.sql("SELECT 1; SELECT 2").explain()

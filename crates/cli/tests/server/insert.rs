@@ -2,8 +2,11 @@
 
 use crate::http::{request, sql};
 use crate::process::Server;
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
-use arrow::datatypes::Schema;
+use arrow::array::{
+    ArrayRef, FixedSizeListArray, Float64Array, Int64Array, NullArray, RecordBatch, StringArray,
+    TimestampMillisecondArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::writer::StreamWriter;
 use std::sync::Arc;
 
@@ -73,6 +76,12 @@ fn arrow_streams_of_several_tables_are_one_batch() {
         let said: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
         assert_eq!((answer.status, said["code"].as_str()), (400, Some(code)), "{path}: {}", answer.body);
     }
+    // Lists of NULL take no bytes: their number is only claimed.
+    let element = Arc::new(Field::new_list_field(DataType::Null, true));
+    let many = FixedSizeListArray::new(element, 1 << 28, Arc::new(NullArray::new(1 << 28)), None);
+    let many = stream(None, vec![("kwh", Arc::new(many))]);
+    let answer = request(http, "POST", "/api/v1/insert?table=reads", "", &many).unwrap();
+    assert!(answer.status == 400 && answer.body.contains("268435456 elements"), "{}", answer.body);
     // Each cut and each changed byte is an error or other rows, and the server goes on.
     let whole = readings(None, 1);
     for at in 0..whole.len() {

@@ -7,7 +7,7 @@ from ._frames import arrow_of
 from ._progress import Progress, is_wanted
 from ._result import Result
 from ._tables import Column, Table
-from ._values import numbered, quoted
+from ._values import numbered, quoted, statements
 from ._written import Written
 
 # The rows of an atomic batch of `insert`.
@@ -76,6 +76,8 @@ class Connection:
                 progress.close()
 
         def explain(words):
+            if len(statements(text)) != 1:
+                raise InterfaceError("a text of several statements has no plan")
             rows = self._run(words + text, list(values), None)[2]
             return "\n".join(str(row[-1]) for row in Result(stream=rows).fetchall())
 

@@ -114,6 +114,9 @@ class EmbeddedConnection(Connection):
     def backup(self, path):
         return self._native.backup(os.fspath(path))
 
+    def _is_in_transaction(self):
+        return self._native.in_transaction()
+
     def cancel(self):
         self._native.cancel()
 

@@ -6,12 +6,14 @@ own, which is used again once it was read.
 """
 
 import base64
+import copy
 import http.client
 import json
 import os
 import select
 import socket
 import threading
+import weakref
 from urllib.parse import quote, unquote, urlsplit
 
 from ._connection import Connection, file_format
@@ -41,7 +43,9 @@ class HttpConnection(Connection):
         super().__init__(progress)
         parts = urlsplit(url)
         if parts.hostname is None or parts.path.strip("/") or parts.query:
-            raise InterfaceError(f"{url} is no address of a server: write http://HOST:PORT")
+            # Without user and password.
+            shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+            raise InterfaceError(f"{shown} is no address of a server: write http://HOST:PORT")
         self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         self._place = (
             parts.scheme == "https",
@@ -56,15 +60,16 @@ class HttpConnection(Connection):
         elif parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
-        self._lock = threading.Lock()
+        # The end of an exchange that nobody has any more may come while the lock is held.
+        self._lock = threading.RLock()
         self._idle = []
-        self._busy = set()
+        self._busy = weakref.WeakSet()
         self._is_closed = False
 
     # Requests.
 
     def _request(self, method, path, body=None, headers=None):
-        """Sends a request; returns the exchange with its answer, whose status is below 400."""
+        """Sends a request; returns the exchange with its answer, whose status is 2xx."""
         exchange = self._connected()
         try:
             exchange.send(method, path, body, {**self._headers, **(headers or {})})
@@ -76,9 +81,15 @@ class HttpConnection(Connection):
         except BaseException:
             exchange.end(keep=False)
             raise
-        if exchange.status < 400:
+        if 200 <= exchange.status < 300:
             return exchange
-        raise _error(exchange.status, exchange.read_all())
+        elsewhere = exchange.headers.get("Location")
+        said = exchange.read_all()
+        if exchange.status in (301, 302, 307, 308) and elsewhere:
+            # A node of a cluster that stands by. The token is not for whoever the answer names.
+            hint = f"Connect to {elsewhere.partition('://')[0]}://{urlsplit(elsewhere).netloc}."
+            raise RetryError(f"{self.url} takes no writes, and sends them elsewhere", code="25006", hint=hint)
+        raise _error(exchange.status, said)
 
     def _connected(self):
         """An exchange with a TCP connection: one that is idle and not closed by the server, or a new one."""
@@ -240,8 +251,14 @@ class HttpConnection(Connection):
         for exchange in busy:
             exchange.cancel()
 
+    def _is_in_transaction(self):
+        # A request holds one statement, which is a transaction of its own.
+        return False
+
     def cursor(self):
-        return self
+        other = copy.copy(self)
+        other._lock, other._idle, other._busy = threading.RLock(), [], weakref.WeakSet()
+        return other
 
     @property
     def closed(self):

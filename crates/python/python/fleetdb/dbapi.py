@@ -126,7 +126,6 @@ class Connection:
 
     def __init__(self, native):
         self.native = native
-        self._in_transaction = False
 
     def cursor(self):
         """A new cursor."""
@@ -140,22 +139,17 @@ class Connection:
     def commit(self):
         """Commits the transaction that was begun with BEGIN, if there is one."""
         self._check()
-        if self._in_transaction:
+        if self.native._is_in_transaction():
             self._run("COMMIT", None)
 
     def rollback(self):
         """Rolls back the transaction that was begun with BEGIN, if there is one."""
         self._check()
-        if self._in_transaction:
+        if self.native._is_in_transaction():
             self._run("ROLLBACK", None)
 
     def _run(self, operation, parameters):
-        result = self.native.sql(operation, parameters)
-        if result.tag == "BEGIN":
-            self._in_transaction = True
-        elif result.tag == "COMMIT" or (result.tag == "ROLLBACK" and " TO " not in f" {operation.upper()} "):
-            self._in_transaction = False
-        return result
+        return self.native.sql(operation, parameters)
 
     def _check(self):
         if self.native.closed:

@@ -12,6 +12,8 @@ use super::write::to_owner;
 use super::{HttpError, body, durability};
 use crate::access::Role;
 use crate::server::Shared;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::root_as_message;
 use axum::body::Body;
@@ -139,6 +141,13 @@ fn check_lengths(mut body: &[u8]) -> Result<()> {
             0 => rest,
             _ => {
                 let message = root_as_message(message).map_err(wrong)?;
+                let of_dictionary = message.header_as_dictionary_batch().and_then(|values| values.data());
+                let batches = message.header_as_record_batch().into_iter().chain(of_dictionary);
+                // The reader allocates what compressed buffers claim to have.
+                if batches.into_iter().any(|batch| batch.compression().is_some()) {
+                    return Err(Error::new(Code::NotSupported, "compressed Arrow streams are not supported")
+                        .with_hint("Send the stream without compression."));
+                }
                 let length = usize::try_from(message.bodyLength()).map_err(wrong)?;
                 rest.split_at_checked(length).ok_or_else(cut)?.1
             }
@@ -147,7 +156,22 @@ fn check_lengths(mut body: &[u8]) -> Result<()> {
     if body.is_empty() { Ok(()) } else { Err(cut()) }
 }
 
+/// Checks the elements of lists that take no bytes in the stream: it only claims their number.
+fn check_elements(column: &ArrayRef, body_bytes: usize) -> Result<()> {
+    let elements = match column.data_type() {
+        DataType::List(_) => column.as_list::<i32>().values(),
+        DataType::LargeList(_) => column.as_list::<i64>().values(),
+        DataType::FixedSizeList(..) => column.as_fixed_size_list().values(),
+        _ => return Ok(()),
+    };
+    match elements.data_type() == &DataType::Null && elements.len() > body_bytes {
+        true => Err(wrong(format_args!("it has lists with {} elements of NULL", elements.len()))),
+        false => Ok(()),
+    }
+}
+
 fn decoded(mut body: &[u8], table: Option<&str>) -> Result<Batch> {
+    let bytes = body.len();
     let mut batch = Batch::new();
     loop {
         let reader = StreamReader::try_new(&mut body, None).map_err(wrong)?;
@@ -157,7 +181,9 @@ fn decoded(mut body: &[u8], table: Option<&str>) -> Result<Batch> {
             Error::invalid(format!("no table is named: add the parameter table, or the metadata {TABLE} to the schema"))
         })?;
         for rows in reader {
-            batch = batch.with(name, rows.map_err(wrong)?);
+            let rows = rows.map_err(wrong)?;
+            rows.columns().iter().try_for_each(|column| check_elements(column, bytes))?;
+            batch = batch.with(name, rows);
         }
         if body.is_empty() {
             return Ok(batch);
