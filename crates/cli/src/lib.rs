@@ -28,13 +28,19 @@ use fleetdb_engine::io::Io;
 use fleetdb_engine::{Code, Database, Error, Reader, Result, Settings};
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 pub use fleetdb_query::refuse_node;
 
+/// The version, and what a published program was built from, which dist/build says.
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("FLEETDB_BUILD") {
+    Some(build) => format!("{} ({build})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
 /// A time-series database for sensor fleets.
 #[derive(Parser)]
-#[command(name = "fleetdb", version, about, arg_required_else_help = true)]
+#[command(name = "fleetdb", version = VERSION.as_str(), about, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
