@@ -137,8 +137,7 @@ impl Ingest {
         for column in &mut definition.columns {
             column.nullable = self.is_temporary || !definition.primary_key.contains(&column.name);
         }
-        let is_guessed = self.key.is_none() || (self.time.is_none() && time.is_some());
-        Ok((definition, is_guessed))
+        Ok((definition, self.key.is_none()))
     }
 }
 
