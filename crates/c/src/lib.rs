@@ -13,6 +13,7 @@
 pub mod adbc;
 mod c_api;
 mod guard;
+mod message;
 mod open;
 mod values;
 mod work;

@@ -173,7 +173,7 @@ fn item_within(object: &Bound<'_, PyAny>, lists: usize) -> PyResult<Item> {
     if let Ok(value) = object.cast::<PyBytes>() {
         return Ok(Item::Bytes(value.as_bytes().to_vec()));
     }
-    // A datetime is a date, too.
+    // A datetime is also a date, so it comes first.
     if object.is_instance_of::<PyDateTime>() {
         return timestamp_of(object);
     }

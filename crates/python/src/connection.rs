@@ -144,7 +144,7 @@ impl Connection {
         self.worker.leave(move |state| state.forget_prepared(number));
     }
 
-    /// Writes the rows of an Arrow stream or array to a table, in batches of about so many rows.
+    /// Writes the rows of an Arrow stream or array to a table, in batches of about `batch_rows` rows.
     /// Each batch is written as a whole or not at all.
     #[pyo3(signature = (table, rows, durability=None, batch_rows=100_000, progress=None))]
     fn insert(
@@ -201,7 +201,7 @@ impl Connection {
         precision: &str,
         durability: Option<String>,
     ) -> PyResult<(Written, usize, Vec<WrongLine>)> {
-        let precision = unit(precision).map_err(|error| plain(py, &error))?;
+        let precision = precision.parse::<Precision>().map_err(|error| plain(py, &error))?;
         let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
         let job = move |state: &mut State, _: &Ticket| {
             let db = Arc::clone(state.store.writer()?);
@@ -378,22 +378,6 @@ fn insert(
     }
     write(&mut batch)?;
     Ok(written(count, last))
-}
-
-/// The unit of timestamps in line protocol.
-fn unit(precision: &str) -> Result<Precision> {
-    Ok(match precision {
-        "ns" => Precision::Nanosecond,
-        "us" => Precision::Microsecond,
-        "ms" => Precision::Millisecond,
-        "s" => Precision::Second,
-        "m" => Precision::Minute,
-        "h" => Precision::Hour,
-        other => {
-            let message = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
-            return Err(Error::new(Code::InvalidParameter, message));
-        }
-    })
 }
 
 fn write_lines(

@@ -56,8 +56,8 @@ fn raised(py: Python<'_>, error: ArrowError) -> PyErr {
     }
 }
 
-/// Yields the bodies for a server, one IPC stream each, with about so many rows. `table` is in the
-/// metadata of their schemas.
+/// Yields the bodies for a server: one IPC stream each, with about `batch_rows` rows. The metadata of
+/// their schemas names the table.
 #[pyclass(frozen, module = "fleetdb._native")]
 pub(crate) struct IpcBodies {
     batch_rows: usize,

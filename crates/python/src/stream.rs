@@ -272,7 +272,7 @@ impl Stream {
         Ok(self.next(py)?.map(Batch))
     }
 
-    /// The first rows that were not read yet, at most so many, and whether there are more. They
+    /// The first rows that were not read yet, at most `rows` of them, and whether there are more. They
     /// stay to be read.
     fn peek<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<(Vec<Bound<'py, PyTuple>>, bool)> {
         let mut reading = self.take(py)?;

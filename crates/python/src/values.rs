@@ -18,7 +18,7 @@ pub(crate) fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     if object.is_none() {
         return Ok(Value::Null);
     }
-    // True is an integer, too.
+    // True is also an integer, so it comes first.
     if let Ok(value) = object.cast::<PyBool>() {
         return Ok(Value::Boolean(value.is_true()));
     }

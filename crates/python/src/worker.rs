@@ -292,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Has the thread do something of which nobody needs the outcome.
+    /// Hands the thread a job whose outcome nobody needs.
     pub(crate) fn leave(&self, job: impl FnOnce(&mut State) + Send + 'static) {
         self.hand_over(&Arc::default(), |state, _| job(state)).ok();
     }

@@ -1,9 +1,10 @@
 //! Errors of the engine as ADBC has them.
 
 use crate::guard::guarded;
+use crate::message::message_of;
 use adbc_core::error::{Error as AdbcError, Result as AdbcResult, Status};
 use arrow::error::ArrowError;
-use fleetdb_engine::{Code, Error, ErrorKind, Result, TextPosition};
+use fleetdb_engine::{Code, Error, ErrorKind, Result};
 use std::ffi::c_char;
 
 /// Does a call of a program: a panic is an error, and errors have their status and SQLSTATE.
@@ -16,20 +17,12 @@ pub(super) fn call<T>(work: impl FnOnce() -> Result<T>) -> AdbcResult<T> {
 
 /// An error with its status and SQLSTATE.
 pub(super) fn in_adbc(error: &Error) -> AdbcError {
-    let mut message = error.to_string();
-    if let Some(TextPosition::At { line, column }) = error.position() {
-        message.push_str(&format!(" (line {line}, column {column})"));
-    }
-    if let Some(hint) = error.hint() {
-        message.push_str("\nHINT: ");
-        message.push_str(hint);
-    }
     let mut sqlstate = [0; 5];
     for (place, letter) in sqlstate.iter_mut().zip(error.code().sqlstate().bytes()) {
         *place = letter as c_char;
     }
     // C's texts have no NUL.
-    let message = message.replace('\0', " ");
+    let message = message_of(error).replace('\0', " ");
     AdbcError { message, status: status_of(error.code()), vendor_code: 0, sqlstate, details: None }
 }
 
@@ -88,6 +81,7 @@ pub(super) fn unreadable(error: &ArrowError) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fleetdb_engine::TextPosition;
 
     #[test]
     fn an_error_has_its_status_its_sqlstate_and_its_hint() {

@@ -96,14 +96,10 @@ impl State {
     /// is then rolled back.
     pub(super) fn commit(&mut self) -> Result<()> {
         self.check_has_transactions()?;
-        if !self.is_in_transaction() {
-            return Ok(());
+        match self.is_in_transaction() {
+            true => self.work.run("COMMIT").map(drop),
+            false => Ok(()),
         }
-        if let Err(error) = self.work.session().check_transaction() {
-            self.rollback()?;
-            return Err(error);
-        }
-        self.work.run("COMMIT").map(drop)
     }
 
     /// Rolls the open transaction back, if there is one.

@@ -76,7 +76,7 @@ impl Database {
 /// # Errors
 /// Those of the engine; no row is then written.
 pub(crate) fn write_lines(work: &Work, lines: &[u8], precision: &str) -> Result<(i64, Option<Error>)> {
-    let precision = unit(precision)?;
+    let precision = precision.parse::<Precision>()?;
     let db = work.store().writer()?;
     work.session().check_may_write("INSERT")?;
     let mut parser = LineParser::new(db, precision, db.now_ns());
@@ -94,22 +94,6 @@ pub(crate) fn write_lines(work: &Work, lines: &[u8], precision: &str) -> Result<
     }
     let wrong = first.map(|first| Error::invalid(format!("{left_out} lines were left out; the first is {first}")));
     Ok((rows as i64, wrong))
-}
-
-/// The unit of timestamps in line protocol.
-fn unit(precision: &str) -> Result<Precision> {
-    Ok(match precision {
-        "ns" => Precision::Nanosecond,
-        "us" => Precision::Microsecond,
-        "ms" => Precision::Millisecond,
-        "s" => Precision::Second,
-        "m" => Precision::Minute,
-        "h" => Precision::Hour,
-        other => {
-            let message = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
-            return Err(Error::new(Code::InvalidParameter, message));
-        }
-    })
 }
 
 /// Count, minimum, maximum and sum of a column of a container.

@@ -4,7 +4,8 @@ use super::types::{
     FLEETDB_BUG, FLEETDB_BUSY, FLEETDB_CANCELLED, FLEETDB_CLOSED, FLEETDB_CONFLICT, FLEETDB_DAMAGED, FLEETDB_FULL,
     FLEETDB_INVALID, FLEETDB_IO, FLEETDB_MEMORY, FLEETDB_MISUSE,
 };
-use fleetdb_engine::{Code, Error, ErrorKind, TextPosition};
+use crate::message::message_of;
+use fleetdb_engine::{Code, Error, ErrorKind};
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
@@ -33,15 +34,7 @@ impl Fault {
 
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
-        let mut message = error.to_string();
-        if let Some(TextPosition::At { line, column }) = error.position() {
-            message.push_str(&format!(" (line {line}, column {column})"));
-        }
-        if let Some(hint) = error.hint() {
-            message.push_str("\nHINT: ");
-            message.push_str(hint);
-        }
-        Self { code: code_of(error.code()), state: error.code().sqlstate(), message }
+        Self { code: code_of(error.code()), state: error.code().sqlstate(), message: message_of(&error) }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use fleetdb_engine::TextPosition;
 
 #[test]
 fn each_kind_of_error_has_a_code() {

@@ -213,8 +213,8 @@ impl State {
     }
 }
 
-/// A batch of so many bytes takes no more rows. Its memory may double with the next row, and must then still
-/// be what a commit takes.
+/// A batch that has this many bytes takes no more rows. The next row may double its memory, and a commit
+/// must still take it.
 const FULL_BYTES: usize = MAX_BATCH_BYTES / 2 - MAX_VALUE_BYTES;
 
 /// Rows that are written as one batch.

@@ -1,6 +1,7 @@
 //! Two nodes of a cluster while clients append and read: nodes are killed, paused, stopped and cut off,
 //! their clocks jump, and the store goes away. The checks are those of [`history`](super::history).
 
+use super::free_port;
 use super::history::check;
 use super::host::{Host, Lost, Network};
 use super::nodes::{CLOCK, Cluster, Node};
@@ -17,16 +18,11 @@ fn wait_for_a_while(random: &mut Xoshiro256PlusPlus) {
 
 #[test]
 fn a_cluster_loses_nothing_and_reads_never_go_back() {
-    let (here, mut proxies) = (Host::here(), None);
-    let through_proxies = |port| {
-        let started = [Proxy::start(port), Proxy::start(port)];
-        let endpoints = started.each_ref().map(|proxy| format!("http://127.0.0.1:{}", proxy.port));
-        proxies = Some((started, format!("http://127.0.0.1:{port}")));
-        endpoints
-    };
-    let Some(cluster) = Cluster::on(&here, [&here, &here], through_proxies) else { return };
-    let (proxies, endpoint) = proxies.unwrap();
-    let last = Node::new(cluster.folder.path(), "c", &here, endpoint);
+    let (here, port) = (Host::here(), free_port());
+    let proxies = [Proxy::start(port), Proxy::start(port)];
+    let through_proxies = proxies.each_ref().map(|proxy| format!("http://127.0.0.1:{}", proxy.port));
+    let Some(cluster) = Cluster::on((&here, port), [&here, &here], through_proxies) else { return };
+    let last = Node::new(cluster.folder.path(), "c", &here, format!("http://127.0.0.1:{port}"));
     check(cluster, last, 11, |kind, owner, cluster, history, random| match kind {
         0 => {
             cluster.nodes[owner].end("-KILL");
@@ -103,15 +99,12 @@ fn a_cluster_whose_network_and_clocks_fail_loses_nothing() {
     }
     let test = "faults::a_cluster_whose_network_and_clocks_fail_loses_nothing";
     let Some((_network, [a, b, c, store])) = Network::new(test) else { return };
-    let endpoint = |port| format!("http://{}:{port}", store.address);
-    let mut port = 0;
-    let directly = |of_store| {
-        port = of_store;
-        [endpoint(of_store), endpoint(of_store)]
-    };
-    let Some(mut cluster) = Cluster::on(&store, [&a, &b], directly) else { return };
+    let port = free_port();
+    let endpoint = format!("http://{}:{port}", store.address);
+    let both = [endpoint.clone(), endpoint.clone()];
+    let Some(mut cluster) = Cluster::on((&store, port), [&a, &b], both) else { return };
     cluster.nodes.iter_mut().for_each(|node| node.set_clock(0));
-    let last = Node::new(cluster.folder.path(), "c", &c, endpoint(port));
+    let last = Node::new(cluster.folder.path(), "c", &c, endpoint);
     let both_ways = |host: &Host| Lost::between(host, &store).and(Lost::between(&store, host));
     check(cluster, last, 11, |kind, owner, cluster, history, random| {
         let (host, other) = (cluster.nodes[owner].host.clone(), cluster.nodes[1 - owner].host.clone());

@@ -1,7 +1,8 @@
 //! Nodes of a cluster and their store.
 
 use super::host::Host;
-use super::{BUCKET, KEY, LIMIT, SECRET, Store, fleetdb_on, free_port};
+use super::store::{BUCKET, KEY, SECRET, Store};
+use super::{LIMIT, fleetdb_on, free_port};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -120,16 +121,16 @@ pub struct Cluster {
 impl Cluster {
     /// All on this machine; `None` if the store is not installed.
     pub fn new() -> Option<Self> {
-        let here = Host::here();
-        Self::on(&here, [&here, &here], |port| [(); 2].map(|()| format!("http://127.0.0.1:{port}")))
+        let (here, port) = (Host::here(), free_port());
+        Self::on((&here, port), [&here, &here], [(); 2].map(|()| format!("http://127.0.0.1:{port}")))
     }
 
-    /// On these hosts. `endpoints` says how each node reaches the store on its port.
-    pub fn on(store: &Host, nodes: [&Host; 2], endpoints: impl FnOnce(u16) -> [String; 2]) -> Option<Self> {
+    /// On these hosts, with the store on a port of its host. Each node has an endpoint by which it reaches the
+    /// store.
+    pub fn on((store, port): (&Host, u16), nodes: [&Host; 2], endpoints: [String; 2]) -> Option<Self> {
         let (stored, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let port = free_port();
         let started = Store::start_on(store, port, "versitygw", stored.path())?;
-        let [first, second] = endpoints(port);
+        let [first, second] = endpoints;
         let nodes = [Node::new(folder.path(), "a", nodes[0], first), Node::new(folder.path(), "b", nodes[1], second)];
         let url = format!("s3://{BUCKET}/cluster");
         Some(Self { nodes, store: Some(started), url, host: store.clone(), port, folder, stored })

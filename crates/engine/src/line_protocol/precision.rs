@@ -1,6 +1,8 @@
 //! The unit of timestamps in line protocol.
 
 use crate::column_type::Unit;
+use crate::error::{Code, Error, Result};
+use std::str::FromStr;
 
 /// The unit that timestamps count in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,26 @@ impl Precision {
     pub(super) fn convert(self, time: i64, unit: Unit) -> Option<i64> {
         let nanoseconds = i128::from(time) * i128::from(self.nanoseconds());
         i64::try_from(nanoseconds.div_euclid(1_000_000_000 / i128::from(unit.per_second()))).ok()
+    }
+}
+
+impl FromStr for Precision {
+    type Err = Error;
+
+    /// Reads `ns`, `us`, `ms`, `s`, `m` or `h`.
+    fn from_str(name: &str) -> Result<Self> {
+        Ok(match name {
+            "ns" => Self::Nanosecond,
+            "us" => Self::Microsecond,
+            "ms" => Self::Millisecond,
+            "s" => Self::Second,
+            "m" => Self::Minute,
+            "h" => Self::Hour,
+            other => {
+                let message = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
+                return Err(Error::new(Code::InvalidParameter, message));
+            }
+        })
     }
 }
 

@@ -140,16 +140,13 @@ class Connection:
         """Commits the transaction that was begun with BEGIN, if there is one."""
         self._check()
         if self.native._is_in_transaction():
-            self._run("COMMIT", None)
+            self.native.sql("COMMIT")
 
     def rollback(self):
         """Rolls back the transaction that was begun with BEGIN, if there is one."""
         self._check()
         if self.native._is_in_transaction():
-            self._run("ROLLBACK", None)
-
-    def _run(self, operation, parameters):
-        return self.native.sql(operation, parameters)
+            self.native.sql("ROLLBACK")
 
     def _check(self):
         if self.native.closed:
@@ -172,7 +169,7 @@ class Connection:
 
 
 class Cursor:
-    """A cursor as PEP 249 has it, with rows in Arrow's form, too."""
+    """A cursor as PEP 249 has it. It also gives its rows as Arrow."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -195,7 +192,7 @@ class Cursor:
         """Runs a statement; returns this cursor."""
         self._check()
         self._drop()
-        self._result = self.connection._run(operation, parameters)
+        self._result = self.connection.native.sql(operation, parameters)
         self._rowcount = self._result.rowcount
         return self
 

@@ -16,7 +16,7 @@ use axum::body::Body;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use fleetdb_engine::Precision;
+use fleetdb_engine::{Error, Precision};
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -86,16 +86,9 @@ pub(super) fn to_owner(owner: &OwnerUrl, uri: &Uri) -> Result<Response, HttpErro
 /// The units of both versions; only InfluxDB 1 has minutes and hours.
 fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
     match name {
-        None | Some("" | "ns" | "n") => Ok(Precision::Nanosecond),
-        Some("us" | "u" | "µ") => Ok(Precision::Microsecond),
-        Some("ms") => Ok(Precision::Millisecond),
-        Some("s") => Ok(Precision::Second),
-        Some("m") => Ok(Precision::Minute),
-        Some("h") => Ok(Precision::Hour),
-        Some(other) => {
-            let reason = format!("unknown precision '{other}': use ns, us, ms, s, m or h");
-            Err(HttpError::new(StatusCode::BAD_REQUEST, reason))
-        }
+        None | Some("" | "n") => Ok(Precision::Nanosecond),
+        Some("u" | "µ") => Ok(Precision::Microsecond),
+        Some(name) => name.parse().map_err(|e: Error| HttpError::new(StatusCode::BAD_REQUEST, e.to_string())),
     }
 }
 

@@ -205,7 +205,7 @@ pub unsafe extern "C" fn fleetdb_rows_push(
     count: c_int,
 ) -> c_int {
     on_statement(rows, |state, work| {
-        // SAFETY: C passes a text, and so many values.
+        // SAFETY: C passes a text, and `count` values.
         let (table, values) = unsafe { (text(table, -1, "table")?, self::values(values, count, "values")?) };
         state.gathered()?.push(work, table, values)?;
         Ok(FLEETDB_OK)
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn fleetdb_write_lines(
     written: *mut i64,
 ) -> c_int {
     on_database(db, |_, work| {
-        // SAFETY: C passes NULL or a place for the number, so many bytes, and NULL or a text.
+        // SAFETY: C passes NULL or a place for the number, `length` bytes, and NULL or a text.
         let (lines, precision) = unsafe {
             put(written, 0);
             let precision = if precision.is_null() { "ns" } else { text(precision, -1, "precision")? };
@@ -314,7 +314,7 @@ pub unsafe extern "C" fn fleetdb_aggregate(
 ) -> c_int {
     on_database(db, |_, work| {
         required(totals, "totals")?;
-        // SAFETY: C passes texts, so many values, and a place for the totals.
+        // SAFETY: C passes texts, `count` values, and a place for the totals.
         let (table, column, key) =
             unsafe { (text(table, -1, "table")?, text(column, -1, "column")?, values(key, count, "key")?) };
         let container = Container { table: table.to_owned(), key: Some(key), from, to };
@@ -393,7 +393,7 @@ type Key = (*const c_char, *const FleetdbValue, c_int);
 /// Begins a scan of a container, or of all.
 ///
 /// # Safety
-/// The table is a text, the key is NULL or has so many values, and the place may be written.
+/// The table is a text. The key is NULL or has `count` values. The place may be written.
 unsafe fn scan(
     db: *mut FleetdbHandle,
     (table, key, count): Key,

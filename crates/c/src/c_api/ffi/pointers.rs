@@ -16,7 +16,7 @@ const MAX_VALUES: c_int = 1 << 20;
 /// Bytes of C: those before a NUL if the length is -1.
 ///
 /// # Safety
-/// The pointer is NULL, or has so many readable bytes, or a NUL.
+/// The pointer is NULL, or `length` bytes can be read there, or the bytes end with a NUL.
 pub(super) unsafe fn bytes<'a>(pointer: *const c_char, length: i64, name: &str) -> Result<&'a [u8], Fault> {
     if pointer.is_null() {
         // No bytes need no place.
@@ -25,7 +25,7 @@ pub(super) unsafe fn bytes<'a>(pointer: *const c_char, length: i64, name: &str) 
     match isize::try_from(length) {
         // SAFETY: the caller promises a NUL.
         Ok(-1) => Ok(unsafe { CStr::from_ptr(pointer) }.to_bytes()),
-        // SAFETY: the caller promises so many bytes.
+        // SAFETY: the caller promises `length` bytes.
         Ok(count @ 0..) => Ok(unsafe { slice::from_raw_parts(pointer.cast(), count.unsigned_abs()) }),
         _ => Err(Fault::misuse(format!("{name} has the length {length}: give a number of bytes, or -1"))),
     }
@@ -80,7 +80,7 @@ pub(super) unsafe fn value(value: &FleetdbValue, name: &str) -> Result<Value, Fa
 /// Values of C.
 ///
 /// # Safety
-/// The pointer is NULL, or has so many values as [`value`] needs them.
+/// The pointer is NULL, or leads to `count` values, each as [`value`] needs it.
 pub(super) unsafe fn values(pointer: *const FleetdbValue, count: c_int, name: &str) -> Result<Vec<Value>, Fault> {
     if !(0..=MAX_VALUES).contains(&count) {
         return Err(Fault::misuse(format!("there cannot be {count} {name}")));
@@ -88,7 +88,7 @@ pub(super) unsafe fn values(pointer: *const FleetdbValue, count: c_int, name: &s
     if pointer.is_null() {
         return if count == 0 { Ok(Vec::new()) } else { Err(Fault::misuse(format!("the {name} are NULL"))) };
     }
-    // SAFETY: the caller promises so many values.
+    // SAFETY: the caller promises `count` values.
     let all = unsafe { slice::from_raw_parts(pointer, count.unsigned_abs() as usize) };
     let one = |(place, one): (usize, &FleetdbValue)| {
         // SAFETY: the caller promises that each is one.
