@@ -101,6 +101,11 @@ impl Limits {
         canceller
     }
 
+    /// Gives the session to another user: a cancellation by a [`Canceller`] from before has no effect.
+    pub fn renew_canceller(&self) {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).canceller = Canceller::default();
+    }
+
     /// Starts a statement with a timeout. Earlier cancellations do not apply to it, unless it was
     /// announced.
     pub fn begin(&self, timeout: Option<Duration>) {

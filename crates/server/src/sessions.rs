@@ -73,6 +73,8 @@ impl Sessions {
             Some(session) => {
                 session.set_timeout(self.timeout);
                 session.postgres.set_user(session_user);
+                // A client that goes away cancels its statement, perhaps when the session is here already.
+                session.renew_canceller();
                 session
             }
             None => self.make(session_user)?,
@@ -323,3 +325,7 @@ fn next_soon(answer: &mut Answer) -> Option<Result<RecordBatch>> {
     let soon = answer.next_rows().now_or_never();
     soon.unwrap_or_else(|| tokio::task::block_in_place(|| answer.next()))
 }
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

@@ -291,6 +291,11 @@ impl Session {
         self.limits.announce()
     }
 
+    /// Gives the session to another user, whose statements an earlier [`Canceller`] does not cancel.
+    pub fn renew_canceller(&self) {
+        self.limits.renew_canceller();
+    }
+
     /// Resumes reading an answer, possibly after other statements. Earlier cancellations no longer
     /// apply, and the statement timeout starts again.
     pub fn resume(&self, answer: &mut Answer) {
