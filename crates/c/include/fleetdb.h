@@ -184,6 +184,10 @@ int fleetdb_close(fleetdb *db);
 // Writes to `*changed`, unless it is NULL, how many rows the last statement wrote; 0 if it writes
 // none. The statements before one that fails have taken effect, unless they are in a transaction
 // (BEGIN ... COMMIT).
+//
+// If COMMIT gives FLEETDB_BUSY, nothing is written and the transaction is still open, but not its
+// savepoints: run COMMIT again later, or ROLLBACK. Any other error of COMMIT ends the transaction.
+// Its changes are then not written, except that FLEETDB_FULL and FLEETDB_CLOSED leave that open.
 int fleetdb_exec(fleetdb *db,
                  const char *sql,
                  int64_t *changed);
@@ -232,7 +236,8 @@ int fleetdb_rows_begin(fleetdb *db,
 // the end are NULL. The library copies texts and bytes. Rows of several tables may take turns.
 //
 // A time is a count of its column's unit since 1970 in UTC, or a text such as "2026-01-01 12:00".
-// After an error the row is not added.
+// After an error the row is not added. FLEETDB_MEMORY: memory_limit leaves no room for more rows;
+// commit them first.
 int fleetdb_rows_push(fleetdb_statement *rows,
                       const char *table,
                       const fleetdb_value *values,
@@ -316,9 +321,10 @@ int fleetdb_status(fleetdb *db,
 int fleetdb_backup(fleetdb *db,
                    const char *directory);
 
-// Ends the SQL that runs on this handle in another thread: that call returns FLEETDB_CANCELLED
-// soon. A statement that is between two steps ends at its next step. If nothing runs, it does
-// nothing. Any thread may call this, but not a signal handler.
+// Ends the statements that run on this handle: a call in another thread returns FLEETDB_CANCELLED
+// soon, and a statement that is between two steps fails with it at its next step. Statements that
+// begin after this has returned are not concerned. If nothing runs, it does nothing. Any thread
+// may call this, but not a signal handler.
 int fleetdb_interrupt(fleetdb *db);
 
 // Gives the message of the last call that failed in this thread, for people, and writes its

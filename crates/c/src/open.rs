@@ -126,7 +126,8 @@ fn number<T: FromStr>(name: &str, value: &str, takes: &str) -> Result<T> {
     value.parse().map_err(|_| wrong(name, value, takes))
 }
 
-fn wrong(name: &str, value: &str, takes: &str) -> Error {
+/// The error of an option's value.
+pub(crate) fn wrong(name: &str, value: &str, takes: &str) -> Error {
     Error::new(Code::InvalidParameter, format!("{name}={value} does not fit: give {takes}"))
 }
 

@@ -4,18 +4,21 @@
 //!    parameters, and [`Work::next`] reads a result.
 //! 2. A session has one set of limits, which are those of the statement that began last. Whoever reads
 //!    another result takes them over ([`Session::resume`]).
-//! 3. [`Stop`] ends what runs from another thread.
+//! 3. [`Stop`] ends what runs from another thread. It counts the stops; what began before one ends at its
+//!    next step ([`Begun`]).
 //!
 //! Both faces use it, one thread at a time.
 
 use crate::open::{Opened, Options};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use fleetdb_engine::{Code, Durability, Error, Result, Value, View};
-use fleetdb_postgres::Postgres;
-use fleetdb_query::{Access, Answer, Canceller, Kind, Prepared, Session, SessionSettings, Statement, Store};
+use fleetdb_engine::{Batch, Code, Durability, Error, Result, Value, View};
+use fleetdb_postgres::{ColumnNames, Postgres, column_names};
+use fleetdb_query::{
+    Access, Answer, Canceller, Kind, Prepared, Session, SessionSettings, Statement, Store, with_names,
+};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows that come from the engine itself, without SQL.
 pub(crate) type Scanned = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
@@ -26,36 +29,60 @@ const NOBODY: u64 = 0;
 /// Ends what a session runs.
 pub(crate) struct Stop {
     canceller: Canceller,
-    is_stopped: AtomicBool,
+    /// The number of stops so far. Its lock makes a stop and the beginning of a statement exclude each other.
+    stops: Mutex<u64>,
+}
+
+/// When something began, as the number of stops before it. Later ones end it, also between its steps.
+#[derive(Clone, Copy)]
+pub(crate) struct Begun(u64);
+
+impl Begun {
+    /// Of what must be done to its end.
+    pub(crate) const BEYOND_STOPS: Self = Self(u64::MAX);
 }
 
 impl Stop {
-    /// Ends the statement that runs, and those that would follow it in its call.
+    /// Ends everything that has begun.
     pub(crate) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
+        let mut stops = self.stops.lock();
+        *stops += 1;
         self.canceller.cancel();
     }
 
-    /// Begins a call: earlier stops do not concern it.
-    pub(crate) fn begin(&self) {
-        self.is_stopped.store(false, Ordering::Release);
+    /// Begins something, which earlier stops do not concern.
+    pub(crate) fn begin(&self) -> Begun {
+        Begun(*self.stops.lock())
     }
 
-    /// Fails if the call must end.
+    /// Fails if what began then must end.
     ///
     /// # Errors
     /// [`Code::Cancelled`].
-    pub(crate) fn check(&self) -> Result<()> {
-        match self.is_stopped.load(Ordering::Acquire) {
-            true => Err(Error::new(Code::Cancelled, "the call was cancelled")),
-            false => Ok(()),
-        }
+    pub(crate) fn check(&self, begun: Begun) -> Result<()> {
+        checked(*self.stops.lock(), begun)
+    }
+
+    /// Announces the next statement of what began then: a stop from now on ends it.
+    fn announce(&self, begun: Begun, session: &Session) -> Result<()> {
+        let stops = self.stops.lock();
+        checked(*stops, begun)?;
+        session.announce();
+        Ok(())
+    }
+}
+
+fn checked(stops: u64, begun: Begun) -> Result<()> {
+    match stops > begun.0 {
+        true => Err(Error::new(Code::Cancelled, "the statement was cancelled")),
+        false => Ok(()),
     }
 }
 
 /// A result that is being read.
 pub(crate) struct Results {
     number: u64,
+    begun: Begun,
     schema: SchemaRef,
     source: Source,
 }
@@ -73,8 +100,8 @@ impl Results {
     }
 
     /// Rows of the engine.
-    pub(crate) fn scanned(schema: SchemaRef, rows: Scanned) -> Self {
-        Self { number: NOBODY, schema, source: Source::Scanned(rows) }
+    pub(crate) fn scanned(begun: Begun, schema: SchemaRef, rows: Scanned) -> Self {
+        Self { number: NOBODY, begun, schema, source: Source::Scanned(rows) }
     }
 }
 
@@ -89,6 +116,7 @@ pub(crate) struct Done {
 /// A statement that is run with values.
 pub(crate) struct PreparedStatement {
     plan: Plan,
+    names: ColumnNames,
     parameters: usize,
     writes_rows: bool,
 }
@@ -114,7 +142,7 @@ impl PreparedStatement {
     /// The columns of its result, if they are known before it runs.
     pub(crate) fn schema(&self) -> Option<SchemaRef> {
         match &self.plan {
-            Plan::Query(prepared) => Some(prepared.schema()),
+            Plan::Query(prepared) => Some(self.names.of(&prepared.schema())),
             Plan::Other(_) => None,
         }
     }
@@ -148,7 +176,7 @@ impl Work {
         // Not that of whoever opened the database first in this process.
         session
             .start_with(SessionSettings::default().with_durability(options.durability.unwrap_or(Durability::Sync)))?;
-        let stop = Arc::new(Stop { canceller: session.canceller(), is_stopped: AtomicBool::new(false) });
+        let stop = Arc::new(Stop { canceller: session.canceller(), stops: Mutex::new(0) });
         Ok(Self { session, opened, stop, current: NOBODY, last: NOBODY })
     }
 
@@ -184,27 +212,40 @@ impl Work {
         self.store().settled_view(None, &|| Ok(()))
     }
 
+    /// Makes the session ready for a statement of something that began then.
+    fn ready(&mut self, begun: Begun) -> Result<()> {
+        self.current = NOBODY;
+        // As an error of the statement: only ROLLBACK helps.
+        self.stop.announce(begun, &self.session).inspect_err(|_| self.session.fail_transaction())
+    }
+
     /// Runs the statements of a text; returns the rows that the last one wrote. Rows of results are
     /// computed and dropped.
     ///
     /// # Errors
     /// Those of the session. The statements before the one that failed have taken effect.
     pub(crate) fn run(&mut self, text: &str) -> Result<Option<i64>> {
-        self.stop.begin();
-        self.current = NOBODY;
+        self.run_since(text, self.stop.begin())
+    }
+
+    /// As [`run`](Self::run), for a text that is a part of something that began then.
+    ///
+    /// # Errors
+    /// Those of [`run`](Self::run).
+    pub(crate) fn run_since(&mut self, text: &str, begun: Begun) -> Result<Option<i64>> {
         // The plan of a single statement that is asked again is kept.
         let is_single = !text.trim_end().trim_end_matches(';').contains(';');
         if is_single && !self.session.is_in_transaction() {
+            self.ready(begun)?;
             let answer = self.session.sql(text)?;
-            let done = self.keep(answer);
+            let done = self.keep(answer, begun, &ColumnNames::default());
             return self.drained(done);
         }
         let mut changed = None;
         for statement in self.session.parse(text)? {
-            self.stop.check()?;
             let is_commit = matches!(statement.command().kind, Ok(Kind::Commit));
             let failed = self.session.check_transaction().err().filter(|_| is_commit);
-            let done = self.execute(statement)?;
+            let done = self.execute(statement, begun)?;
             // COMMIT of a failed transaction rolls it back. Its caller sees no tag, and must know.
             if let Some(failed) = failed {
                 return Err(failed);
@@ -214,24 +255,55 @@ impl Work {
         Ok(changed)
     }
 
-    /// The statements of a text.
+    /// The rows of a query that is a part of something that began then.
     ///
     /// # Errors
-    /// A syntax error.
-    pub(crate) fn parse(&mut self, text: &str) -> Result<Vec<Statement>> {
-        self.stop.begin();
-        self.current = NOBODY;
-        self.session.parse(text)
+    /// Those of the session.
+    pub(crate) fn query(&mut self, text: &str, begun: Begun) -> Result<Vec<RecordBatch>> {
+        self.ready(begun)?;
+        self.session.sql(text)?.collect()
+    }
+
+    /// The columns of a query. An error does not concern the open transaction.
+    ///
+    /// # Errors
+    /// A syntax error; or the query does not match the tables.
+    pub(crate) fn columns(&mut self, query: &str) -> Result<SchemaRef> {
+        self.ready(self.stop.begin())?;
+        Ok(self.session.prepare(query)?.schema())
     }
 
     /// Runs a statement.
     ///
     /// # Errors
     /// Those of the session.
-    pub(crate) fn execute(&mut self, statement: Statement) -> Result<Done> {
-        self.current = NOBODY;
-        let answer = self.session.execute(statement)?;
-        Ok(self.keep(answer))
+    pub(crate) fn execute(&mut self, statement: Statement, begun: Begun) -> Result<Done> {
+        self.ready(begun)?;
+        let names = column_names(&statement);
+        let answer = self.answer(statement)?;
+        Ok(self.keep(answer, begun, &names))
+    }
+
+    /// Runs a statement. A COMMIT that the engine has no room for leaves its transaction open.
+    fn answer(&self, statement: Statement) -> Result<Answer> {
+        match statement.command().kind {
+            Ok(Kind::Commit) => self.session.commit_or_stay(),
+            _ => self.session.execute(statement),
+        }
+    }
+
+    /// Writes rows: as a batch, or in the open transaction.
+    ///
+    /// # Errors
+    /// Those of the engine; or the transaction is too large.
+    pub(crate) fn write(&self, rows: Batch) -> Result<()> {
+        let session = &self.session;
+        session.check_may_write("INSERT")?;
+        if session.is_in_transaction() {
+            // What was gathered in part must not be committed.
+            return session.gather(rows).inspect_err(|_| session.fail_transaction());
+        }
+        self.store().writer()?.commit(rows.with_durability(session.durability())).map(drop)
     }
 
     /// Prepares a statement.
@@ -239,19 +311,19 @@ impl Work {
     /// # Errors
     /// A syntax error; or a query does not match the tables.
     pub(crate) fn prepare(&mut self, text: &str) -> Result<PreparedStatement> {
-        self.stop.begin();
-        self.current = NOBODY;
+        let begun = self.stop.begin();
         let statement = self.session.parse_one(text).inspect_err(|_| self.session.fail_transaction())?;
-        self.prepare_parsed(statement)
+        self.prepare_parsed(statement, begun)
     }
 
     /// Prepares a parsed statement.
     ///
     /// # Errors
     /// A query does not match the tables.
-    pub(crate) fn prepare_parsed(&mut self, statement: Statement) -> Result<PreparedStatement> {
-        self.current = NOBODY;
+    pub(crate) fn prepare_parsed(&mut self, statement: Statement, begun: Begun) -> Result<PreparedStatement> {
+        self.ready(begun)?;
         let (parameters, writes_rows) = (statement.parameters(), writes_rows(&statement));
+        let names = column_names(&statement);
         let plan = match statement.command().kind {
             // EXPLAIN is one of DataFusion's own statements, and its lines are made for a run.
             Ok(Kind::Query) if statement.sql().is_some() => {
@@ -262,7 +334,7 @@ impl Work {
         };
         // As an error of the run: only ROLLBACK helps.
         let plan = plan.inspect_err(|_| self.session.fail_transaction())?;
-        Ok(PreparedStatement { plan, parameters, writes_rows })
+        Ok(PreparedStatement { plan, names, parameters, writes_rows })
     }
 
     /// The types of a prepared statement's parameters; `None` where they are not known.
@@ -270,7 +342,7 @@ impl Work {
     /// # Errors
     /// The statement does not match the tables.
     pub(crate) fn parameter_types(&mut self, prepared: &PreparedStatement) -> Result<Vec<Option<DataType>>> {
-        self.current = NOBODY;
+        self.ready(self.stop.begin())?;
         match &prepared.plan {
             Plan::Query(query) => Ok(query.parameter_types()),
             Plan::Other(_) if prepared.parameters == 0 => Ok(Vec::new()),
@@ -282,9 +354,8 @@ impl Work {
     ///
     /// # Errors
     /// The values do not match the parameters, or those of the session.
-    pub(crate) fn start(&mut self, prepared: &PreparedStatement, values: &[Value]) -> Result<Done> {
-        self.stop.begin();
-        self.current = NOBODY;
+    pub(crate) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Done> {
+        self.ready(begun)?;
         // What is no query says itself what it lacks.
         let says_itself = values.is_empty() && matches!(prepared.plan, Plan::Other(_));
         if values.len() != prepared.parameters && !says_itself {
@@ -292,23 +363,37 @@ impl Work {
             return Err(Error::invalid(format!("the statement has {count} parameters, not {given}")));
         }
         let answer = match &prepared.plan {
-            Plan::Query(query) => self.session.check_transaction().and_then(|()| query.start(values)),
-            Plan::Other(statement) if values.is_empty() => self.session.execute(Statement::clone(statement)),
+            Plan::Query(query) => {
+                let started = self.session.check_transaction().and_then(|()| query.start(values));
+                started.inspect_err(|_| self.session.fail_transaction())?
+            }
+            Plan::Other(statement) if values.is_empty() => self.answer(Statement::clone(statement))?,
             Plan::Other(statement) => {
-                statement.with_values(values).and_then(|statement| self.session.execute(statement))
+                let statement = statement.with_values(values);
+                self.answer(statement.inspect_err(|_| self.session.fail_transaction())?)?
             }
         };
-        let answer = answer.inspect_err(|_| self.session.fail_transaction())?;
-        Ok(self.keep(answer))
+        Ok(self.keep(answer, begun, &prepared.names))
     }
 
-    fn keep(&mut self, answer: Answer) -> Done {
+    /// Keeps an answer until its rows are read. Its columns have PostgreSQL's names.
+    fn keep(&mut self, answer: Answer, begun: Begun, names: &ColumnNames) -> Done {
         let changed = answer.tag().and_then(rows_in);
-        let Some(schema) = answer.schema() else { return Done { changed, results: None } };
+        let Some(schema) = answer.schema().map(|schema| names.of(&schema)) else {
+            return Done { changed, results: None };
+        };
         self.last += 1;
         self.current = self.last;
-        let results = Results { number: self.last, schema, source: Source::Answer(Box::new(answer)) };
+        let results = Results { number: self.last, begun, schema, source: Source::Answer(Box::new(answer)) };
         Done { changed, results: Some(results) }
+    }
+
+    /// Fails if a result must end.
+    ///
+    /// # Errors
+    /// [`Code::Cancelled`].
+    pub(crate) fn check(&self, results: &Results) -> Result<()> {
+        self.stop.check(results.begun)
     }
 
     /// The next rows of a result; `None` at its end. Batches are not empty.
@@ -316,21 +401,28 @@ impl Work {
     /// # Errors
     /// The statement failed. The result is then at its end.
     pub(crate) fn next(&mut self, results: &mut Results) -> Result<Option<RecordBatch>> {
-        if let Source::Answer(answer) = &mut results.source
-            && self.current != results.number
-        {
-            self.session.resume(answer);
-            self.current = results.number;
+        let next = self.read(results);
+        if !matches!(next, Ok(Some(_))) {
+            results.source = Source::Ended;
         }
+        next
+    }
+
+    fn read(&mut self, results: &mut Results) -> Result<Option<RecordBatch>> {
+        self.check(results)?;
         let next = match &mut results.source {
-            Source::Answer(answer) => answer.find(is_not_empty),
+            Source::Answer(answer) => {
+                if self.current != results.number {
+                    self.stop.announce(results.begun, &self.session)?;
+                    self.session.resume(answer);
+                    self.current = results.number;
+                }
+                answer.find(is_not_empty)
+            }
             Source::Scanned(rows) => rows.find(is_not_empty),
             Source::Ended => None,
         };
-        if !matches!(next, Some(Ok(_))) {
-            results.source = Source::Ended;
-        }
-        next.transpose()
+        next.map(|rows| with_names(rows?, &results.schema)).transpose()
     }
 
     /// Computes and drops the rows of a result; returns the rows that the statement wrote.

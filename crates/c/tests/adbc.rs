@@ -11,6 +11,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::Int64Type;
+use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use common::{put_library, root, said};
 use fleetdb_c::adbc::{Connection, Driver, Statement};
@@ -104,6 +105,33 @@ fn a_guessed_key_that_loses_rows_is_an_error_and_leaves_nothing() {
 }
 
 #[test]
+fn a_guessed_time_that_loses_rows_is_an_error_unless_it_is_given() {
+    let with = |statement: &mut Statement, name: &str, value: &str| {
+        statement.set_option(OptionStatement::Other(name.to_owned()), value.into()).unwrap();
+    };
+    let connection = &mut connect();
+    let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![0, 0]));
+    let columns = [("meter", Arc::new(Int64Array::from(vec![1, 1])) as ArrayRef), ("ts", times)];
+    let twice = RecordBatch::try_from_iter(columns).unwrap();
+    let mut guessed = writer(connection, twice.clone(), IngestMode::Create);
+    with(&mut guessed, "fleetdb.ingest.key", "meter");
+    let lost = guessed.execute_update().unwrap_err();
+    assert_eq!(state(&lost), "23505", "{}", lost.message);
+    assert!(lost.message.contains("The time in the key was guessed"), "{}", lost.message);
+    assert!(connection.get_table_schema(None, None, "reads").is_err());
+    let mut given = writer(connection, twice.clone(), IngestMode::Create);
+    with(&mut given, "fleetdb.ingest.key", "meter");
+    with(&mut given, "fleetdb.ingest.time", "ts");
+    assert_eq!(given.execute_update().unwrap(), Some(2));
+    assert_eq!(number(connection, "SELECT count(*) FROM reads"), 1, "the last one replaces the other, as was asked");
+    let mut other = writer(connection, twice, IngestMode::Append);
+    with(&mut other, "fleetdb.ingest.key", "ts");
+    let refused = other.execute_update().unwrap_err();
+    assert_eq!((refused.status, state(&refused).as_str()), (Status::InvalidArguments, "22023"));
+    assert!(refused.message.contains("give meter"), "{}", refused.message);
+}
+
+#[test]
 fn without_autocommit_writes_wait_for_their_commit() {
     let database = Driver.new_database().unwrap();
     let (connection, other) = (&mut database.new_connection().unwrap(), &mut database.new_connection().unwrap());
@@ -118,10 +146,18 @@ fn without_autocommit_writes_wait_for_their_commit() {
     connection.rollback().unwrap();
     assert_eq!(number(connection, count), 0);
     write(connection, reads(&[1, 2]), IngestMode::Append).unwrap();
+    assert_eq!(connection.get_table_schema(None, None, "nothing").unwrap_err().status, Status::NotFound);
     connection.commit().unwrap();
     assert_eq!(number(other, count), 2);
     run(connection, "INSERT INTO reads VALUES (3, '2026-01-01', 1)").unwrap();
     assert!(run(connection, "INSERT INTO reads SELECT 1 / 0, '2026-01-01', 1").is_err());
+    assert_eq!(state(&connection.commit().unwrap_err()), "25P02");
+    assert_eq!(number(other, count), 2);
+    // A stream that breaks off leaves no part of its rows in the transaction.
+    let rows = [Ok(reads(&[5; 100_000])), Err(ArrowError::CDataInterface("broken".to_owned()))];
+    let mut broken = writer(connection, reads(&[]), IngestMode::Append);
+    broken.bind_stream(Box::new(RecordBatchIterator::new(rows, reads(&[]).schema()))).unwrap();
+    assert!(broken.execute_update().unwrap_err().message.contains("broken"));
     assert_eq!(state(&connection.commit().unwrap_err()), "25P02");
     assert_eq!(number(other, count), 2);
     run(connection, "DELETE FROM reads WHERE meter = 1").unwrap();
@@ -146,8 +182,18 @@ fn a_statement_runs_once_for_each_row_of_parameters() {
     query.bind(RecordBatch::try_from_iter([("0", Arc::clone(&meters))]).unwrap()).unwrap();
     let rows: usize = query.execute().unwrap().map(|rows| rows.unwrap().num_rows()).sum();
     assert_eq!(rows, 3);
-    query.bind(RecordBatch::try_from_iter([("0", Arc::clone(&meters)), ("1", meters)]).unwrap()).unwrap();
-    assert!(query.execute().unwrap().any(|rows| rows.is_err()), "there is one parameter");
+    query.bind(RecordBatch::try_from_iter([("0", Arc::clone(&meters)), ("1", Arc::clone(&meters))]).unwrap()).unwrap();
+    assert!(query.execute().is_err(), "there is one parameter");
+    let mut all = statement(connection, "SELECT * FROM reads WHERE meter = $1");
+    all.bind(RecordBatch::try_from_iter([("0", meters)]).unwrap()).unwrap();
+    let mut rows = all.execute().unwrap();
+    assert_eq!(rows.next().unwrap().unwrap().num_columns(), 3);
+    run(connection, "ALTER TABLE reads ADD COLUMN note TEXT").unwrap();
+    let changed = rows.next().unwrap().unwrap_err();
+    assert!(changed.to_string().contains("have changed"), "the reader was told of three columns: {changed}");
+    let many: ArrayRef = Arc::new(Int64Array::from(vec![0; 50]));
+    all.bind(RecordBatch::try_from_iter([("0", many)]).unwrap()).unwrap();
+    assert_eq!(all.execute().unwrap().schema().fields().len(), 4);
     assert_eq!(state(&statement(connection, "SELEC 1").prepare().unwrap_err()), "42601");
     assert_eq!(
         run(connection, "CREATE TABLE a (id BIGINT, PRIMARY KEY (id)); INSERT INTO a VALUES (1)").unwrap(),
@@ -222,6 +268,75 @@ fn a_cancelled_statement_ends() {
     canceller.join().unwrap();
     assert_eq!((error.status, state(&error).as_str()), (Status::Cancelled, "57014"));
     assert_eq!(number(connection, "SELECT 1::BIGINT"), 1);
+}
+
+#[test]
+fn a_cancel_between_two_runs_ends_the_statement_and_no_later_one() {
+    let connection = &mut connect();
+    run(connection, "CREATE TABLE reads (meter BIGINT, ts TIMESTAMP, kwh DOUBLE, PRIMARY KEY (meter, ts))").unwrap();
+    let mut insert = statement(connection, "INSERT INTO reads VALUES ($1, $2, $3)");
+    // It comes while the statement reads its parameters, before the first run.
+    let cancel = insert.get_cancel_handle();
+    let rows = std::iter::once_with(move || {
+        cancel.try_cancel().unwrap();
+        Ok::<_, ArrowError>(reads(&[1, 2, 3]))
+    });
+    insert.bind_stream(Box::new(RecordBatchIterator::new(rows, reads(&[]).schema()))).unwrap();
+    let cancelled = insert.execute_update().unwrap_err();
+    assert_eq!((cancelled.status, state(&cancelled).as_str()), (Status::Cancelled, "57014"));
+    assert_eq!(number(connection, "SELECT count(*) FROM reads"), 0);
+    insert.bind(reads(&[1, 2, 3])).unwrap();
+    assert_eq!(insert.execute_update().unwrap(), Some(3));
+
+    let mut query = statement(connection, "SELECT kwh FROM reads WHERE meter = $1");
+    let meters: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    query.bind(RecordBatch::try_from_iter([("0", meters)]).unwrap()).unwrap();
+    let mut rows = query.execute().unwrap();
+    assert_eq!(rows.next().unwrap().unwrap().num_rows(), 1);
+    query.get_cancel_handle().try_cancel().unwrap();
+    assert_eq!(number(connection, "SELECT count(*) FROM reads"), 3, "it begins later");
+    let cancelled = rows.next().unwrap().unwrap_err();
+    assert!(cancelled.to_string().contains("57014"), "{cancelled}");
+    assert!(rows.next().is_none());
+}
+
+#[test]
+fn a_result_outlives_its_connection_and_the_last_one_closes_the_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let open = |memory_limit: i64| {
+        let options = [("path", OptionValue::from(path)), ("memory_limit", OptionValue::Int(memory_limit))];
+        Driver.new_database_with_opts(options.map(|(name, value)| (OptionDatabase::from(name), value)))
+    };
+    let database = open(64 << 20).unwrap();
+    let mut connection = database.new_connection().unwrap();
+    write(&mut connection, reads(&[1, 2]), IngestMode::Create).unwrap();
+    let mut query = statement(&mut connection, "SELECT kwh FROM reads WHERE meter = $1");
+    let meters: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    query.bind(RecordBatch::try_from_iter([("0", meters)]).unwrap()).unwrap();
+    let mut rows = query.execute().unwrap();
+    drop((database, connection, query));
+    assert_eq!(rows.by_ref().map(|rows| rows.unwrap().num_rows()).sum::<usize>(), 2);
+    assert_eq!(open(128 << 20).err().unwrap().status, Status::InvalidArguments, "it is open with another limit");
+    drop(rows);
+    let connection = &mut open(128 << 20).unwrap().new_connection().unwrap();
+    assert_eq!(number(connection, "SELECT count(*) FROM reads"), 2);
+}
+
+#[test]
+fn bound_rows_count_towards_memory_limit_and_wide_rows_are_written_in_parts() {
+    let options = [(OptionDatabase::from("profile"), OptionValue::from("edge"))];
+    let connection = &mut Driver.new_database_with_opts(options).unwrap().new_connection().unwrap();
+    connection.set_option(OptionConnection::Other("fleetdb.durability".into()), "os".into()).unwrap();
+    let many: ArrayRef = Arc::new(Int64Array::from(vec![0; 1_000_000]));
+    let mut query = statement(connection, "SELECT $1::BIGINT");
+    query.bind(RecordBatch::try_from_iter([("0", many)]).unwrap()).unwrap();
+    let refused = query.execute().err().unwrap();
+    assert_eq!((refused.status, state(&refused).as_str()), (Status::IO, "53200"));
+    let wide: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(1 << 20); 40]));
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+    let rows = RecordBatch::try_from_iter([("id", ids), ("v", wide)]).unwrap();
+    assert_eq!(write(connection, rows, IngestMode::Create).unwrap(), Some(40));
 }
 
 /// Python's packages use the driver as others do: the driver manager's DB-API, polars and pandas.

@@ -111,6 +111,64 @@ fn rows_survive_in_a_directory_and_an_error_has_its_state() {
 }
 
 #[test]
+fn an_interrupt_ends_what_is_between_two_steps_and_nothing_that_begins_later() {
+    let db = open(":memory:");
+    exec(db, c"CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))");
+    exec(db, c"INSERT INTO t VALUES (1, '1970-01-01'), (1, '1970-01-02'), (1, '1970-01-03')");
+    let query = prepare(db, c"SELECT ts FROM t ORDER BY ts");
+    let (mut scan, key) = (ptr::null_mut(), [FleetdbValue::integer(FLEETDB_INTEGER, 1)]);
+    ok(unsafe { fleetdb_range(db, c"t".as_ptr(), key.as_ptr(), 1, i64::MIN, i64::MAX, &raw mut scan) });
+    for statement in [query, scan] {
+        assert_eq!(unsafe { fleetdb_step(statement) }, FLEETDB_ROW);
+    }
+    ok(unsafe { fleetdb_interrupt(db) });
+    let later = prepare(db, c"SELECT ts FROM t ORDER BY ts");
+    for _ in 0..3 {
+        assert_eq!(unsafe { fleetdb_step(later) }, FLEETDB_ROW, "{:?}", message());
+    }
+    for statement in [query, scan] {
+        assert_eq!(unsafe { fleetdb_step(statement) }, FLEETDB_CANCELLED);
+        assert_eq!(message().1, "57014");
+        assert_eq!(column(statement, 0).r#type, FLEETDB_NONE);
+        for _ in 0..3 {
+            assert_eq!(unsafe { fleetdb_step(statement) }, FLEETDB_ROW, "it begins again");
+        }
+        ok(unsafe { fleetdb_finalize(statement) });
+    }
+    assert_eq!(unsafe { fleetdb_step(later) }, FLEETDB_DONE);
+    ok(unsafe { fleetdb_finalize(later) });
+    ok(unsafe { fleetdb_close(db) });
+    assert_eq!(unsafe { fleetdb_interrupt(db) }, FLEETDB_MISUSE);
+}
+
+#[test]
+fn pushed_rows_count_towards_memory_limit_and_are_for_the_table_as_it_is_now() {
+    let mut db = ptr::null_mut();
+    ok(unsafe { fleetdb_open(c":memory:".as_ptr(), c"durability=os profile=edge".as_ptr(), &raw mut db) });
+    exec(db, c"CREATE TABLE t (id BIGINT, v TEXT, PRIMARY KEY (id))");
+    let mut rows = ptr::null_mut();
+    ok(unsafe { fleetdb_rows_begin(db, &raw mut rows) });
+    let long = CString::new("x".repeat(1 << 20)).unwrap();
+    let push = |values: &[FleetdbValue]| unsafe {
+        fleetdb_rows_push(rows, c"t".as_ptr(), values.as_ptr(), values.len() as c_int)
+    };
+    let id = |id: i64| FleetdbValue::integer(FLEETDB_INTEGER, id);
+    let full = (0..100).find(|number| push(&[id(*number), text(&long)]) != FLEETDB_OK).unwrap();
+    assert_eq!((push(&[id(full), text(&long)]), message().1.as_str()), (FLEETDB_MEMORY, "53200"));
+    ok(unsafe { fleetdb_rows_commit(rows) });
+    ok(push(&[id(full), text(c"short")]));
+    exec(db, c"ALTER TABLE t ADD COLUMN n BIGINT");
+    ok(push(&[id(full + 1), text(c"short"), id(7)]));
+    ok(unsafe { fleetdb_rows_commit(rows) });
+    ok(unsafe { fleetdb_finalize(rows) });
+    let count = prepare(db, c"SELECT count(*), sum(n)::BIGINT FROM t");
+    assert_eq!(unsafe { fleetdb_step(count) }, FLEETDB_ROW);
+    assert_eq!((integer(column(count, 0)), integer(column(count, 1))), (full + 2, 7));
+    ok(unsafe { fleetdb_finalize(count) });
+    ok(unsafe { fleetdb_close(db) });
+}
+
+#[test]
 fn two_threads_on_one_handle_are_refused_and_an_error_is_its_threads_own() {
     struct Shared(*mut FleetdbHandle);
     unsafe impl Send for Shared {}

@@ -28,6 +28,7 @@ use crate::wal::frame;
 use crate::wal::log::Waiting;
 use crate::write::batch::Batch;
 use parking_lot::Mutex;
+use std::borrow::Borrow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -181,9 +182,9 @@ impl Database {
     /// written. [`ErrorKind::Retry`]: the memtables are full and the flush did not catch up.
     /// [`ErrorKind::Closed`]: the database is closed or the log failed; it is then unknown whether
     /// the batch survives.
-    pub fn commit(&self, batch: Batch) -> Result<Acknowledged> {
+    pub fn commit(&self, batch: impl Borrow<Batch>) -> Result<Acknowledged> {
         let (done, outcome) = completion();
-        self.shared.commit(&batch, Waiting::ForOutcome, done)?;
+        self.shared.commit(batch.borrow(), Waiting::ForOutcome, done)?;
         self.shared.step_without_threads();
         outcome.wait()
     }

@@ -177,16 +177,38 @@ impl Transaction {
     /// Ends the transaction for a `COMMIT`. Returns the changes to write and the rows they depend
     /// on, or `None` if a statement had failed. The tables are those of the view.
     pub(crate) fn take(&mut self, view: impl FnOnce() -> View) -> Result<Option<(Batch, Vec<Guard>)>> {
-        let has_failed = self.has_failed;
-        let (mut batches, mut guards) = (Batches::default(), Vec::new());
-        for part in self.end(!has_failed)? {
-            part.batches.0.into_iter().for_each(|batch| batches.push(batch));
-            guards.extend(part.guards);
-        }
-        if has_failed {
+        let changes = self.take_changes(view);
+        self.end(matches!(changes, Ok(Some(_))))?;
+        changes
+    }
+
+    /// The changes to write and the rows they depend on, for a `COMMIT` that may
+    /// [give them back](Self::give_back); `None` if a statement had failed. The tables are those of the
+    /// view. The caller ends the transaction, or gives the changes back.
+    pub(crate) fn take_changes(&mut self, view: impl FnOnce() -> View) -> Result<Option<(Batch, Vec<Guard>)>> {
+        self.check_open()?;
+        if self.has_failed {
             return Ok(None);
         }
+        // Until it ends or has them again: whoever takes them may panic.
+        self.has_failed = true;
+        let (mut batches, mut guards) = (Batches::default(), Vec::new());
+        for part in &mut self.parts {
+            std::mem::take(&mut part.batches).0.into_iter().for_each(|batch| batches.push(batch));
+            guards.append(&mut part.guards);
+        }
         Ok(Some((batches.into_one(view)?, guards)))
+    }
+
+    /// Gives back what a `COMMIT` has [taken](Self::take_changes) and not written. Its savepoints are
+    /// released.
+    pub(crate) fn give_back(&mut self, changes: Batch, guards: Vec<Guard>) {
+        self.parts.truncate(1);
+        if let Some(first) = self.parts.first_mut() {
+            (first.batches, first.guards) = (Batches(vec![changes]), guards);
+        }
+        (self.has_failed, self.seen) = (false, None);
+        self.count_bytes();
     }
 
     /// Whether COMMIT must compare rows.
@@ -194,17 +216,13 @@ impl Transaction {
         self.parts.iter().any(|part| !part.guards.is_empty())
     }
 
-    /// The temporary tables as they were before the open transaction.
-    pub(crate) fn temporaries_before(&self) -> Option<Arc<TablesByName>> {
-        self.parts.first().map(|first| Arc::clone(&first.temporaries))
-    }
-
     /// `ROLLBACK`.
     pub(crate) fn roll_back(&mut self) -> Result<()> {
-        self.end(false).map(drop)
+        self.end(false)
     }
 
-    fn end(&mut self, is_committed: bool) -> Result<Vec<Part>> {
+    /// Ends the transaction, whose changes are written or not.
+    pub(crate) fn end(&mut self, is_committed: bool) -> Result<()> {
         self.check_open()?;
         (self.has_failed, self.bytes, self.seen, self.fixed_view) = (false, 0, None, None);
         self.memory.release();
@@ -217,7 +235,7 @@ impl Transaction {
             _ => self.temporaries.end_transaction(),
         }
         self.settings.end_local();
-        Ok(parts)
+        Ok(())
     }
 
     /// Goes back to these settings, at the latest when the open transaction is rolled back.

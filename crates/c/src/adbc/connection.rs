@@ -1,10 +1,11 @@
 //! A connection: a session with modes, and what the database says about itself.
 
 use super::errors::{call, not_implemented};
-use super::options::{optionable, text, truth, unknown, wrong};
+use super::options::{optionable, text, truth, unknown};
 use super::session::{Cancel, Session};
 use super::statement::Statement;
 use super::{info, objects};
+use crate::open::wrong;
 use adbc_core::CancelHandle;
 use adbc_core::constants::{
     ADBC_OPTION_ISOLATION_LEVEL_DEFAULT, ADBC_OPTION_ISOLATION_LEVEL_READ_COMMITTED,
@@ -55,8 +56,9 @@ impl Connection {
                     ADBC_OPTION_ISOLATION_LEVEL_REPEATABLE_READ => (true, "repeatable read"),
                     other => return Err(wrong(name, other, "default, read_committed or repeatable_read")),
                 };
+                state.work.run(&format!("SET default_transaction_isolation = '{word}'"))?;
                 state.is_repeatable = is_repeatable;
-                state.work.run(&format!("SET default_transaction_isolation = '{word}'")).map(drop)
+                Ok(())
             }
             OptionConnection::Other(other) if other == DURABILITY => {
                 let level: Durability = text(name, value)?.parse()?;

@@ -28,7 +28,7 @@ pub(super) fn in_adbc(error: &Error) -> AdbcError {
 
 fn status_of(code: Code) -> Status {
     match code {
-        Code::NotSupported | Code::PlanChanged => Status::NotImplemented,
+        Code::NotSupported => Status::NotImplemented,
         Code::UndefinedTable
         | Code::UndefinedColumn
         | Code::UndefinedFunction
@@ -45,7 +45,7 @@ fn status_of(code: Code) -> Status {
         | Code::FailedTransaction
         | Code::ReadOnlyTransaction
         | Code::LockNotAvailable
-        | Code::Conflict
+        | Code::PlanChanged
         | Code::Closed => Status::InvalidState,
         Code::InvalidText
         | Code::InvalidTime
@@ -59,10 +59,9 @@ fn status_of(code: Code) -> Status {
         }
         Code::Denied => Status::Unauthorized,
         Code::Cancelled => Status::Cancelled,
-        Code::DiskFull | Code::Busy => Status::IO,
         other => match other.kind() {
             ErrorKind::Input => Status::InvalidArguments,
-            ErrorKind::Io | ErrorKind::Damaged => Status::IO,
+            ErrorKind::Retry | ErrorKind::Io | ErrorKind::Damaged => Status::IO,
             _ => Status::Internal,
         },
     }
@@ -90,6 +89,9 @@ mod tests {
         assert_eq!(given.message, "no  table (line 2, column 3)\nHINT: Create it.");
         assert_eq!(given.status, Status::NotFound);
         assert_eq!(given.sqlstate.map(|letter| letter as u8), *b"42P01");
+        for code in [Code::OutOfMemory, Code::Busy, Code::DiskFull, Code::Conflict] {
+            assert_eq!(in_adbc(&Error::new(code, "m")).status, Status::IO, "{code:?}");
+        }
         let panicked: AdbcResult<()> = call(|| panic!("seven"));
         assert_eq!(panicked.unwrap_err().status, Status::Internal);
     }

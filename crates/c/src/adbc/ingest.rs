@@ -3,26 +3,32 @@
 //! 1. The mode says whether the table is created, replaced or must exist. A new table has the columns of the
 //!    rows. Its primary key is the key of a device and the time, as the options say.
 //! 2. Rows are written in batches, each as a whole; in a transaction, with its COMMIT.
-//! 3. A key that was guessed must tell all rows apart: otherwise rows would replace each other. A new table
-//!    that does not get all of its rows is dropped again.
+//! 3. A key of which a part was guessed must tell all rows apart: otherwise rows would replace each other. A
+//!    new table that does not get all of its rows is dropped again.
+//! 4. A table that exists keeps its key. Options that name another are an error.
 
 use super::errors::unreadable;
 use super::objects::check_place;
 use super::options::{text, truth};
 use super::session::{Session, State};
+use crate::open::wrong;
+use crate::work::Begun;
 use adbc_core::options::{IngestMode, OptionStatement, OptionValue};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, Int64Type, Schema};
 use fleetdb_engine::{
-    Batch, Code, ColumnDefinition, ColumnType, Error, Result, TableDefinition, listed, sql_identifier,
+    Batch, Code, ColumnDefinition, ColumnType, Error, Result, TableDefinition, TableSchema, listed, sql_identifier,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 100_000;
 /// Bytes of rows after which a batch is written although it has fewer rows.
 const BATCH_BYTES: usize = 64 << 20;
+/// A batch takes at most the memory of queries, divided by this.
+const MEMORY_SHARES: usize = 4;
 
 /// The option with the columns of a new table that identify a device, with commas between them.
 const KEY: &str = "fleetdb.ingest.key";
@@ -92,7 +98,33 @@ impl Ingest {
         self.mode.unwrap_or(IngestMode::Create)
     }
 
-    /// The definition of a new table for rows with these columns, and whether its key was guessed.
+    /// Checks that the options name the key and the time of a table that exists.
+    ///
+    /// # Errors
+    /// They name others.
+    fn check_key_of(&self, table: &TableSchema) -> Result<()> {
+        let name = |&place: &usize| table.columns[place].name.as_str();
+        let (key, time) = (table.key.iter().map(name), table.time.as_ref().map(name));
+        if let Some(given) = &self.key {
+            let named: BTreeSet<&str> = names(given).filter(|name| Some(*name) != time).collect();
+            if named != BTreeSet::from_iter(key.clone()) {
+                let key = key.collect::<Vec<_>>().join(",");
+                let takes = format!("{key}, the key of table '{}', or leave it out", table.name);
+                return Err(wrong(KEY, given, &takes));
+            }
+        }
+        match (&self.time, time) {
+            (Some(given), Some(time)) if given != time => {
+                Err(wrong(TIME, given, &format!("{time}, the time column of table '{}', or leave it out", table.name)))
+            }
+            (Some(given), None) if !given.is_empty() => {
+                Err(wrong(TIME, given, &format!("an empty text, because table '{}' has no time column", table.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The definition of a new table for rows with these columns, and whether a part of its key was guessed.
     fn definition(&self, table: &str, rows: &Schema) -> Result<(TableDefinition, bool)> {
         let column = |field: &FieldRef| {
             let column_type = ColumnType::of_field(field);
@@ -117,10 +149,9 @@ impl Ingest {
         };
         let key: Vec<String> = match &self.key {
             None => devices,
-            Some(names) => {
-                names.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
-            }
+            Some(given) => names(given).map(str::to_owned).collect(),
         };
+        let is_time_guessed = self.time.is_none() && time.as_ref().is_some_and(|time| !key.contains(time));
         let known = |name: &&String| definition.columns.iter().any(|column| column.name == **name);
         if let Some(unknown) = key.iter().find(|name| !known(name)) {
             let names = listed(definition.columns.iter().map(|column| column.name.as_str()));
@@ -137,37 +168,48 @@ impl Ingest {
         for column in &mut definition.columns {
             column.nullable = self.is_temporary || !definition.primary_key.contains(&column.name);
         }
-        Ok((definition, self.key.is_none()))
+        Ok((definition, self.key.is_none() || is_time_guessed))
     }
 }
 
-/// Writes rows to the table; returns their number.
+/// The names in a list with commas between them.
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// Writes rows to the table in a call; returns their number.
 ///
 /// # Errors
-/// The rows do not fit the table, or those of the session. A new table is then dropped.
-pub(super) fn ingest(session: &Arc<Session>, to: &Ingest, rows: Box<dyn RecordBatchReader + Send>) -> Result<i64> {
+/// The rows do not fit the table, or those of the session. A new table is then dropped, and a transaction
+/// takes none of the rows.
+pub(super) fn ingest(
+    session: &Arc<Session>,
+    to: &Ingest,
+    rows: Box<dyn RecordBatchReader + Send>,
+    begun: Begun,
+) -> Result<i64> {
     check_place(to.catalog.as_deref(), to.db_schema.as_deref())?;
     let table = to.table.as_deref().ok_or_else(|| Error::invalid("there is no table to write to"))?;
-    session.stop().begin();
-    let new = session.lock().prepare(to, table, &rows.schema())?;
-    let written = write(session, to, table, rows).and_then(|written| {
+    let new = session.lock().prepare(to, table, &rows.schema(), begun)?;
+    let written = write(session, to, table, rows, begun).and_then(|written| {
         if new.as_ref().is_some_and(|new| new.is_guessed) {
-            session.lock().check_key(to, table, written)?;
+            session.lock().check_key(to, table, written, begun)?;
         }
         Ok(written)
     });
-    if let Some(new) = new {
-        match &written {
-            Ok(_) => session.lock().keep(&new)?,
-            Err(error) => session.lock().undo(&new, to, table, error),
-        }
+    match (&new, &written) {
+        (Some(new), Ok(_)) => session.lock().keep(new)?,
+        (Some(new), Err(error)) => session.lock().undo(new, to, table, error),
+        (None, Ok(_)) => {}
+        // What was gathered in part must not be committed.
+        (None, Err(_)) => session.lock().work.session().fail_transaction(),
     }
     written
 }
 
 /// A table that was created for the rows.
 struct New {
-    /// Whether its key was guessed.
+    /// Whether a part of its key was guessed.
     is_guessed: bool,
     /// Whether the rows are in a transaction, which has a savepoint before them.
     is_saved: bool,
@@ -178,35 +220,39 @@ const SAVEPOINT: &str = "fleetdb_ingest";
 
 impl State {
     /// Makes the table ready: what is new about it.
-    fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema) -> Result<Option<New>> {
+    fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema, begun: Begun) -> Result<Option<New>> {
         let name = to.name(table);
         let is_there = match to.is_temporary {
             true => self.work.session().temporary_schema(table).is_some(),
             false => self.work.view()?.table(table).is_ok(),
         };
         match to.mode() {
-            IngestMode::Append | IngestMode::CreateAppend if is_there => return Ok(None),
+            // A temporary table has no key.
+            IngestMode::Append | IngestMode::CreateAppend if is_there && to.is_temporary => return Ok(None),
+            IngestMode::Append | IngestMode::CreateAppend if is_there => {
+                return to.check_key_of(self.work.view()?.table(table)?.schema()).map(|()| None);
+            }
             IngestMode::Append if to.is_temporary => {
                 let message = format!("there is no temporary table called \"{table}\"");
                 return Err(Error::new(Code::UndefinedTable, message));
             }
             IngestMode::Append => return self.work.view()?.table(table).map(|_| None),
-            IngestMode::Replace if is_there => self.work.run(&format!("DROP TABLE {name}")).map(drop)?,
+            IngestMode::Replace if is_there => self.work.run_since(&format!("DROP TABLE {name}"), begun).map(drop)?,
             IngestMode::Create | IngestMode::CreateAppend | IngestMode::Replace => {}
         }
         let (definition, is_guessed) = to.definition(table, rows)?;
-        self.work.run(&statement(&definition, to.is_temporary))?;
+        self.work.run_since(&statement(&definition, to.is_temporary), begun)?;
         let is_saved = self.begin_to_write()?;
         if is_saved {
-            self.work.run(&format!("SAVEPOINT {SAVEPOINT}"))?;
+            self.work.run_since(&format!("SAVEPOINT {SAVEPOINT}"), Begun::BEYOND_STOPS)?;
         }
         // Rows of a temporary table do not replace each other.
         Ok(Some(New { is_guessed: is_guessed && !to.is_temporary, is_saved }))
     }
 
     /// Checks that a guessed key tells the rows of a new table apart.
-    fn check_key(&mut self, to: &Ingest, table: &str, written: i64) -> Result<()> {
-        let count = self.work.session().sql(&format!("SELECT count(*) FROM {}", to.name(table)))?.collect()?;
+    fn check_key(&mut self, to: &Ingest, table: &str, written: i64, begun: Begun) -> Result<()> {
+        let count = self.work.query(&format!("SELECT count(*) FROM {}", to.name(table)), begun)?;
         let count = count.first().and_then(|rows| rows.column(0).as_primitive_opt::<Int64Type>()?.values().first());
         let has = count.copied().unwrap_or(0);
         // Others may have written more.
@@ -217,13 +263,14 @@ impl State {
         let names = schema.key.iter().chain(&schema.time).map(|&place| schema.columns[place].name.as_str());
         let message =
             format!("{written} rows have only {has} keys ({}), which would replace each other", listed(names));
-        let hint = format!("The key was guessed. Set {KEY} and {TIME} to the columns that identify a row.");
+        let guessed = if to.key.is_none() { "key" } else { "time in the key" };
+        let hint = format!("The {guessed} was guessed. Set {KEY} and {TIME} to the columns that identify a row.");
         Err(Error::new(Code::DuplicateKey, message).with_hint(hint))
     }
 
     fn keep(&mut self, new: &New) -> Result<()> {
         match new.is_saved {
-            true => self.work.run(&format!("RELEASE SAVEPOINT {SAVEPOINT}")).map(drop),
+            true => self.work.run_since(&format!("RELEASE SAVEPOINT {SAVEPOINT}"), Begun::BEYOND_STOPS).map(drop),
             false => Ok(()),
         }
     }
@@ -231,11 +278,11 @@ impl State {
     /// Takes back what was written, and the table. The error of the rows is more important than one here.
     fn undo(&mut self, new: &New, to: &Ingest, table: &str, error: &Error) {
         if new.is_saved {
-            self.work.run(&format!("ROLLBACK TO SAVEPOINT {SAVEPOINT}")).ok();
+            self.work.session().roll_back_to(SAVEPOINT).ok();
         }
         // Where others append as well, the table may have their rows, unless it has too few as it is.
         if to.mode() != IngestMode::CreateAppend || error.code() == Code::DuplicateKey {
-            self.work.run(&format!("DROP TABLE {}", to.name(table))).ok();
+            self.work.run_since(&format!("DROP TABLE {}", to.name(table)), Begun::BEYOND_STOPS).ok();
         }
     }
 }
@@ -256,11 +303,19 @@ fn statement(definition: &TableDefinition, is_temporary: bool) -> String {
 }
 
 /// Writes the rows, without the session's lock while the program gives them.
-fn write(session: &Session, to: &Ingest, table: &str, rows: Box<dyn RecordBatchReader + Send>) -> Result<i64> {
-    let (mut written, mut batch) = (0_i64, Batch::new());
+fn write(
+    session: &Session,
+    to: &Ingest,
+    table: &str,
+    rows: Box<dyn RecordBatchReader + Send>,
+    begun: Begun,
+) -> Result<i64> {
+    let memory = session.lock().work.store().query_memory();
+    let batch_bytes = BATCH_BYTES.min(memory.limit_bytes() / MEMORY_SHARES);
+    let (mut written, mut batch, mut held) = (0_i64, Batch::new(), memory.reservation());
     for rows in rows {
         let rows = rows.map_err(|error| unreadable(&error))?;
-        session.stop().check()?;
+        session.stop().check(begun)?;
         if to.is_temporary {
             written += rows.num_rows() as i64;
             session.lock().add_to_temporary(table, &rows)?;
@@ -268,14 +323,16 @@ fn write(session: &Session, to: &Ingest, table: &str, rows: Box<dyn RecordBatchR
         }
         let (mut from, row_bytes) = (0, rows.get_array_memory_size() / rows.num_rows().max(1));
         // Wide rows come in smaller parts, so that a batch stays of a size.
-        let rows_of_a_part = (BATCH_BYTES / row_bytes.max(1)).max(1);
+        let rows_of_a_part = (batch_bytes / row_bytes.max(1)).max(1);
         while from < rows.num_rows() {
             let part = (BATCH_ROWS - batch.rows()).min(rows.num_rows() - from).min(rows_of_a_part);
             batch = batch.with(table, rows.slice(from, part));
+            held.grow_to("this batch of rows", batch.bytes())?;
             from += part;
-            if batch.rows() >= BATCH_ROWS || batch.bytes() >= BATCH_BYTES {
-                session.stop().check()?;
+            if batch.rows() >= BATCH_ROWS || batch.bytes() >= batch_bytes {
+                session.stop().check(begun)?;
                 write_batch(session, &mut written, std::mem::take(&mut batch))?;
+                held.release();
             }
         }
     }

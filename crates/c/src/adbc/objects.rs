@@ -344,8 +344,7 @@ pub(super) fn table_schema(
     if let Ok(table) = work.view()?.table(name) {
         return Ok(table.schema().to_arrow().as_ref().clone());
     }
-    let prepared = work.prepare(&format!("SELECT * FROM {}", sql_identifier(name)))?;
-    let schema = prepared.schema().ok_or_else(|| Error::bug("a query has no columns"))?;
+    let schema = work.columns(&format!("SELECT * FROM {}", sql_identifier(name)))?;
     Ok(schema.as_ref().clone())
 }
 

@@ -1,6 +1,7 @@
 //! Options of ADBC, which come as texts, numbers or bytes.
 
 use super::errors::in_adbc;
+use crate::open::wrong;
 use adbc_core::error::Result as AdbcResult;
 use adbc_core::options::OptionValue;
 use fleetdb_engine::{Code, Error, Result};
@@ -29,11 +30,6 @@ pub(super) fn truth(name: &str, value: OptionValue) -> Result<bool> {
         "false" => Ok(false),
         other => Err(wrong(name, other, "true or false")),
     }
-}
-
-/// The error of an option's value.
-pub(super) fn wrong(name: &str, value: &str, takes: &str) -> Error {
-    Error::new(Code::InvalidParameter, format!("{name}={value} does not fit: give {takes}"))
 }
 
 /// The error of an option that does not exist.

@@ -3,7 +3,7 @@
 //! Without autocommit, a statement that writes rows begins a transaction, and commit or rollback ends it.
 //! Queries begin none, unless the isolation is REPEATABLE READ. Definitions of tables are effective at once.
 
-use crate::work::{Done, PreparedStatement, Stop, Work};
+use crate::work::{Begun, Done, PreparedStatement, Stop, Work};
 use adbc_core::CancelHandle;
 use adbc_core::error::Result as AdbcResult;
 use fleetdb_engine::{Batch, Code, Error, Result, Value};
@@ -50,6 +50,11 @@ impl Session {
     pub(super) fn stop(&self) -> &Arc<Stop> {
         &self.stop
     }
+
+    /// Begins a call. What it does ends with a cancellation that comes later.
+    pub(super) fn begin(&self) -> Begun {
+        self.stop.begin()
+    }
 }
 
 impl State {
@@ -93,7 +98,7 @@ impl State {
     ///
     /// # Errors
     /// Autocommit is on; or a statement of the transaction had failed, or the write fails. The transaction
-    /// is then rolled back.
+    /// has then ended, except that it is still open if the engine has no room for it ([`Code::Busy`]).
     pub(super) fn commit(&mut self) -> Result<()> {
         self.check_has_transactions()?;
         match self.is_in_transaction() {
@@ -109,41 +114,41 @@ impl State {
     pub(super) fn rollback(&mut self) -> Result<()> {
         self.check_has_transactions()?;
         match self.is_in_transaction() {
-            true => self.work.run("ROLLBACK").map(drop),
+            true => self.work.run_since("ROLLBACK", Begun::BEYOND_STOPS).map(drop),
             false => Ok(()),
         }
     }
 
-    /// Runs a statement.
+    /// Runs a statement of a call.
     ///
     /// # Errors
     /// Those of the session.
-    pub(super) fn execute(&mut self, statement: Statement) -> Result<Done> {
+    pub(super) fn execute(&mut self, statement: Statement, begun: Begun) -> Result<Done> {
         self.begin_for(crate::work::writes_rows(&statement))?;
-        self.work.execute(statement)
+        self.work.execute(statement, begun)
     }
 
-    /// Runs a prepared statement with these values.
+    /// Runs a prepared statement of a call with these values.
     ///
     /// # Errors
     /// Those of the session.
-    pub(super) fn start(&mut self, prepared: &PreparedStatement, values: &[Value]) -> Result<Done> {
+    pub(super) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Done> {
         self.begin_for(prepared.writes_rows())?;
-        self.work.start(prepared, values)
+        self.work.start(prepared, values, begun)
     }
 
-    /// Does several writes as one: in the open transaction, or in one of their own.
+    /// Does several writes of a call as one: in the open transaction, or in one of their own.
     ///
     /// # Errors
     /// Those of the writes. A transaction of their own is rolled back.
-    pub(super) fn as_one<T>(&mut self, writes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn as_one<T>(&mut self, begun: Begun, writes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if !self.is_autocommit || self.is_in_transaction() {
             return writes(self);
         }
         self.work.session().begin()?;
-        let done = writes(self).and_then(|done| self.work.run("COMMIT").map(|_| done));
+        let done = writes(self).and_then(|done| self.work.run_since("COMMIT", begun).map(|_| done));
         if done.is_err() && self.is_in_transaction() {
-            self.work.run("ROLLBACK")?;
+            self.work.run_since("ROLLBACK", Begun::BEYOND_STOPS)?;
         }
         done
     }
@@ -160,19 +165,13 @@ impl State {
     /// Writes rows: as a batch, or in the open transaction.
     ///
     /// # Errors
-    /// Those of the engine; or the transaction is too large.
+    /// Those of [`Work::write`].
     pub(super) fn write(&mut self, rows: Batch) -> Result<()> {
-        let session = self.work.session();
-        session.check_may_write("INSERT")?;
-        if self.is_in_transaction() {
-            // What was gathered in part must not be committed.
-            let gathered = session.gather(rows).inspect_err(|_| session.fail_transaction());
-            return gathered.map_err(|error| match error.code() {
-                Code::LimitExceeded => error.with_hint("With autocommit, rows are written in several batches."),
-                _ => error,
-            });
-        }
-        let rows = rows.with_durability(session.durability());
-        self.work.store().writer()?.commit(rows).map(drop)
+        self.work.write(rows).map_err(|error| match error.code() {
+            Code::LimitExceeded if self.is_in_transaction() => {
+                error.with_hint("With autocommit, rows are written in several batches.")
+            }
+            _ => error,
+        })
     }
 }

@@ -3,19 +3,20 @@
 //! Bound rows are parameters of SQL, one run for each row. With a target table they are rows for it.
 //! Executing takes the bound rows.
 
-use super::errors::{call, not_implemented, unreadable};
+use super::bound::Bound;
+use super::errors::{call, not_implemented};
 use super::ingest::{Ingest, ingest};
 use super::options::{optionable, truth, unknown};
 use super::reader::{Reader, Runs};
 use super::session::{Cancel, Session, State};
-use crate::values::parameter;
-use crate::work::{Done, PreparedStatement};
+use crate::work::{Begun, Done, PreparedStatement};
 use adbc_core::error::Result as AdbcResult;
 use adbc_core::options::{OptionStatement, OptionValue};
 use adbc_core::{CancelHandle, PartitionedResult};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, Schema};
 use fleetdb_engine::{Error, Result, Value};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The option that Python's driver manager sets. Parameters have numbers, so it can only be false.
@@ -26,12 +27,13 @@ type Rows = Box<dyn RecordBatchReader + Send>;
 
 /// A statement.
 pub struct Statement {
-    session: Arc<Session>,
     text: Option<String>,
     /// The statement of the text, once it is prepared.
     prepared: Option<Arc<PreparedStatement>>,
     bound: Option<Rows>,
     ingest: Ingest,
+    // Dropped after what uses it: the last one closes the database.
+    session: Arc<Session>,
 }
 
 /// What an execution gave.
@@ -43,7 +45,7 @@ struct Executed {
 impl Statement {
     pub(super) fn new(session: &Arc<Session>) -> Self {
         let (text, prepared, bound) = (None, None, None);
-        Self { session: Arc::clone(session), text, prepared, bound, ingest: Ingest::default() }
+        Self { text, prepared, bound, ingest: Ingest::default(), session: Arc::clone(session) }
     }
 
     fn set(&mut self, key: &OptionStatement, value: OptionValue) -> Result<()> {
@@ -58,105 +60,106 @@ impl Statement {
         self.ingest.get(key)
     }
 
-    /// The statement of the text, prepared; `None` if the text has several.
-    fn prepare(&mut self) -> Result<Option<Arc<PreparedStatement>>> {
+    /// The statement of the text, prepared in a call; `None` if the text has several.
+    fn prepare(&mut self, begun: Begun) -> Result<Option<Arc<PreparedStatement>>> {
         if let Some(prepared) = &self.prepared {
             return Ok(Some(Arc::clone(prepared)));
         }
         let mut state = self.session.lock();
-        let mut statements = state.work.parse(text_of(&self.text)?)?;
+        let mut statements = state.work.session().parse(text_of(&self.text)?)?;
         if statements.len() > 1 {
             return Ok(None);
         }
         let statement = statements.pop().ok_or_else(|| Error::invalid("there is no statement in the text"))?;
-        let prepared = Arc::new(state.work.prepare_parsed(statement)?);
+        let prepared = Arc::new(state.work.prepare_parsed(statement, begun)?);
         self.prepared = Some(Arc::clone(&prepared));
         Ok(Some(prepared))
     }
 
     /// The bound rows as values of parameters; `None` if nothing is bound.
-    fn bound_values(&mut self) -> Result<Option<Vec<Vec<Value>>>> {
+    fn bound_values(&mut self) -> Result<Option<Bound>> {
         let Some(bound) = self.bound.take() else { return Ok(None) };
-        let mut rows = Vec::new();
-        for batch in bound {
-            let batch = batch.map_err(|error| unreadable(&error))?;
-            for row in 0..batch.num_rows() {
-                let values = batch.columns().iter().map(|column| parameter(column, row));
-                rows.push(values.collect::<Result<Vec<_>>>()?);
-            }
-        }
-        Ok(Some(rows))
+        let memory = self.session.lock().work.store().query_memory();
+        Bound::read(bound, &memory).map(Some)
     }
 
     fn run(&mut self) -> Result<Executed> {
+        let begun = self.session.begin();
         if self.ingest.has_table() {
             let rows = self.bound.take().ok_or_else(|| Error::invalid("no rows are bound for the table"))?;
-            let written = ingest(&self.session, &self.ingest, rows)?;
+            let written = ingest(&self.session, &self.ingest, rows, begun)?;
             return Ok(Executed { changed: Some(written), rows: None });
         }
         let bound = self.bound_values()?;
-        let Some(prepared) = self.prepare()? else {
+        let Some(prepared) = self.prepare(begun)? else {
             return match bound {
                 Some(_) => Err(Error::invalid("a text of several statements takes no parameters")),
-                None => self.run_several(),
+                None => self.run_several(begun),
             };
         };
         let schema = prepared.schema();
         match (bound, schema) {
-            (None, _) => self.run_once(&prepared, &[]),
-            (Some(values), _) if values.len() == 1 => self.run_once(&prepared, &values[0]),
-            (Some(values), Some(schema)) => {
-                let runs = Runs { prepared, values: values.into() };
-                Ok(Executed { changed: None, rows: Some(Reader::new(&self.session, schema, None, Some(runs))) })
-            }
-            (Some(values), None) => self.run_for_each(&prepared, &values),
+            (None, _) => self.run_once(&prepared, &[], begun),
+            (Some(mut bound), Some(schema)) => match bound.rows.pop_front() {
+                None => Ok(Executed { changed: None, rows: Some(Reader::new(&self.session, schema, None, None)) }),
+                Some(first) => {
+                    let done = self.session.lock().start(&prepared, &first, begun)?;
+                    Ok(self.executed(done, Some(Runs { prepared, bound, begun })))
+                }
+            },
+            (Some(bound), None) if bound.rows.len() == 1 => self.run_once(&prepared, &bound.rows[0], begun),
+            (Some(bound), None) => self.run_for_each(&prepared, &bound.rows, begun),
         }
     }
 
-    fn executed(&self, done: Done) -> Executed {
+    fn executed(&self, done: Done, runs: Option<Runs>) -> Executed {
         let rows = done.results.map(|results| {
             let schema = Arc::clone(results.schema());
-            Reader::new(&self.session, schema, Some(results), None)
+            Reader::new(&self.session, schema, Some(results), runs)
         });
         Executed { changed: done.changed, rows }
     }
 
-    fn run_once(&self, prepared: &PreparedStatement, values: &[Value]) -> Result<Executed> {
-        let done = self.session.lock().start(prepared, values)?;
-        Ok(self.executed(done))
+    fn run_once(&self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Executed> {
+        let done = self.session.lock().start(prepared, values, begun)?;
+        Ok(self.executed(done, None))
     }
 
     /// Runs a statement that writes once for each row of values, all in one transaction. Rows that it
     /// returns are dropped.
-    fn run_for_each(&self, prepared: &PreparedStatement, values: &[Vec<Value>]) -> Result<Executed> {
+    fn run_for_each(
+        &self,
+        prepared: &PreparedStatement,
+        rows: &VecDeque<Vec<Value>>,
+        begun: Begun,
+    ) -> Result<Executed> {
         let each = |state: &mut State| -> Result<Option<i64>> {
             let mut changed = Some(0);
-            for values in values {
-                let done = state.start(prepared, values)?;
+            for values in rows {
+                let done = state.start(prepared, values, begun)?;
                 let rows = state.work.drained(done)?;
                 changed = changed.zip(rows).map(|(before, rows)| before + rows);
             }
             Ok(changed)
         };
         let mut state = self.session.lock();
-        let changed = if prepared.writes_rows() { state.as_one(each) } else { each(&mut state) };
+        let changed = if prepared.writes_rows() { state.as_one(begun, each) } else { each(&mut state) };
         Ok(Executed { changed: changed?, rows: None })
     }
 
     /// Runs a text of several statements; gives what the last one gave.
-    fn run_several(&self) -> Result<Executed> {
+    fn run_several(&self, begun: Begun) -> Result<Executed> {
         let mut state = self.session.lock();
-        let statements = state.work.parse(text_of(&self.text)?)?;
+        let statements = state.work.session().parse(text_of(&self.text)?)?;
         let mut last = None;
         for statement in statements {
-            self.session.stop().check()?;
             if let Some(done) = last.take() {
                 state.work.drained(done)?;
             }
-            last = Some(state.execute(statement)?);
+            last = Some(state.execute(statement, begun)?);
         }
         let last = last.ok_or_else(|| Error::invalid("there is no statement in the text"))?;
-        Ok(self.executed(last))
+        Ok(self.executed(last, None))
     }
 }
 
@@ -198,7 +201,8 @@ impl adbc_core::Statement for Statement {
 
     fn execute_schema(&mut self) -> AdbcResult<Schema> {
         call(|| {
-            let schema = self.prepare()?.and_then(|prepared| prepared.schema());
+            let begun = self.session.begin();
+            let schema = self.prepare(begun)?.and_then(|prepared| prepared.schema());
             Ok(schema.map_or_else(Schema::empty, |schema| schema.as_ref().clone()))
         })
     }
@@ -218,7 +222,8 @@ impl adbc_core::Statement for Statement {
     }
 
     fn prepare(&mut self) -> AdbcResult<()> {
-        call(|| Self::prepare(self).map(drop))
+        let begun = self.session.begin();
+        call(|| Self::prepare(self, begun).map(drop))
     }
 
     fn set_sql_query(&mut self, query: impl AsRef<str>) -> AdbcResult<()> {

@@ -49,12 +49,22 @@ pub(crate) fn add_statement(statement: Statement) -> *mut FleetdbStatement {
 }
 
 /// The database of a handle.
+fn database(handle: *mut FleetdbHandle) -> Result<Arc<Database>, Fault> {
+    with_database(handle, Arc::clone)
+}
+
+/// Ends what runs on a database.
 ///
 /// # Errors
 /// There is none.
-pub(crate) fn database(handle: *mut FleetdbHandle) -> Result<Arc<Database>, Fault> {
+pub(crate) fn interrupt(handle: *mut FleetdbHandle) -> Result<(), Fault> {
+    // Does not hold the database: another thread may close it at this moment, and must see that it is closed.
+    with_database(handle, |db| db.interrupt())
+}
+
+fn with_database<T>(handle: *mut FleetdbHandle, use_it: impl FnOnce(&Arc<Database>) -> T) -> Result<T, Fault> {
     match HANDLES.read().get(&handle.addr()) {
-        Some(Handle::Database(db)) => Ok(Arc::clone(db)),
+        Some(Handle::Database(db)) => Ok(use_it(db)),
         Some(Handle::Statement(_)) => Err(Fault::misuse("the handle is a statement, not a database")),
         None => Err(unknown(handle.addr(), "database")),
     }

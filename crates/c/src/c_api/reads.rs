@@ -44,6 +44,7 @@ impl Container {
     /// # Errors
     /// The table does not exist, the key does not fit, or reading failed.
     pub(crate) fn rows(&self, work: &Work, which: Which) -> Result<Results> {
+        let begun = work.stop().begin();
         let view = work.view()?;
         let table = view.table(&self.table)?;
         let mut request = ScanRequest::all();
@@ -52,9 +53,9 @@ impl Container {
         request.to = (self.to != i64::MAX).then_some(self.to.saturating_sub(1));
         let schema = table.schema().to_arrow();
         Ok(match which {
-            Which::Newest => Results::scanned(schema, Box::new(table.last_rows(&request)?)),
-            Which::All if self.is_empty() => Results::scanned(schema, Box::new(std::iter::empty())),
-            Which::All => Results::scanned(schema, Box::new(table.scan(&request)?)),
+            Which::Newest => Results::scanned(begun, schema, Box::new(table.last_rows(&request)?)),
+            Which::All if self.is_empty() => Results::scanned(begun, schema, Box::new(std::iter::empty())),
+            Which::All => Results::scanned(begun, schema, Box::new(table.scan(&request)?)),
         })
     }
 

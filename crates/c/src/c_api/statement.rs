@@ -11,7 +11,7 @@ use crate::values::{Cell, cell, for_column};
 use crate::work::{PreparedStatement, Results, Work};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MAX_VALUE_BYTES, Result, TableSchema, Value};
+use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_BYTES, MAX_VALUE_BYTES, MemoryReservation, Result, Value};
 use parking_lot::{Mutex, MutexGuard};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 /// A statement. It keeps its database open.
 pub(crate) struct Statement {
-    db: Arc<Database>,
+    // Dropped before the database, whose session it may use.
     state: Mutex<State>,
+    db: Arc<Database>,
 }
 
 impl Statement {
@@ -90,8 +91,8 @@ impl State {
     }
 
     /// Rows to be written.
-    pub(crate) fn rows() -> Self {
-        Self::new(Kind::Rows(Gathered::default()))
+    pub(crate) fn rows(work: &Work) -> Self {
+        Self::new(Kind::Rows(Gathered::new(work)))
     }
 
     fn set_names(&mut self, schema: &SchemaRef) {
@@ -134,6 +135,12 @@ impl State {
     /// The statement fails; the next step begins again.
     pub(crate) fn step(&mut self, work: &mut Work) -> std::result::Result<c_int, Fault> {
         self.given.clear();
+        if let Some(results) = &self.results
+            && let Err(stopped) = work.check(results)
+        {
+            self.reset();
+            return Err(stopped.into());
+        }
         if let Some(batch) = &self.batch
             && self.row + 1 < batch.num_rows()
         {
@@ -156,7 +163,10 @@ impl State {
     /// Begins a run; `None` if it has no rows and is done.
     fn start(&mut self, work: &mut Work) -> std::result::Result<Option<Results>, Fault> {
         let results = match &self.kind {
-            Kind::Prepared(prepared, values) => work.start(prepared, values)?.results,
+            Kind::Prepared(prepared, values) => {
+                let begun = work.stop().begin();
+                work.start(prepared, values, begun)?.results
+            }
             Kind::Scan(container, which) => Some(container.rows(work, *which)?),
             Kind::Rows(_) => return Err(Fault::misuse("rows are pushed and committed, not stepped")),
         };
@@ -218,23 +228,24 @@ impl State {
 const FULL_BYTES: usize = MAX_BATCH_BYTES / 2 - MAX_VALUE_BYTES;
 
 /// Rows that are written as one batch.
-#[derive(Default)]
 pub(crate) struct Gathered {
     batch: Batch,
-    /// The table of the last row.
-    table: Option<Arc<TableSchema>>,
+    /// The memory of the batch, twice: what is full doubles, and a commit writes a copy.
+    memory: MemoryReservation,
 }
 
 impl Gathered {
+    fn new(work: &Work) -> Self {
+        Self { batch: Batch::new(), memory: work.store().query_memory().reservation() }
+    }
+
     /// Adds a row: the values of the table's columns, in their order. Columns without a value are NULL.
     ///
     /// # Errors
-    /// The table does not exist, or a value does not fit. The row is not added.
+    /// The table does not exist, a value does not fit, or there is no memory. The row is not added.
     pub(crate) fn push(&mut self, work: &Work, table: &str, mut values: Vec<Value>) -> Result<()> {
-        let schema = match &self.table {
-            Some(schema) if schema.name == table => Arc::clone(schema),
-            _ => work.store().writer()?.table(table)?,
-        };
+        // The table may have changed since the row before.
+        let schema = work.store().writer()?.table(table)?;
         let (count, columns) = (values.len(), schema.columns.len());
         if count > columns {
             return Err(Error::invalid(format!(
@@ -251,9 +262,10 @@ impl Gathered {
             let in_form = for_column(given, column.column_type);
             *value = in_form.map_err(|error| error.context(format_args!("column '{}'", column.name)))?;
         }
-        self.batch.push(&schema, &values)?;
-        self.table = Some(schema);
-        Ok(())
+        let row_bytes: usize = values.iter().map(Value::bytes).sum();
+        let charged = self.memory.grow_to("this batch of rows", 2 * (self.batch.bytes() + row_bytes));
+        charged.map_err(|error| error.with_hint("Commit the rows that are pushed already."))?;
+        self.batch.push(&schema, &values)
     }
 
     /// Writes the rows as one batch, or adds them to the open transaction. After an error they are still
@@ -265,18 +277,9 @@ impl Gathered {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let session = work.session();
-        session.check_may_write("INSERT")?;
-        match session.is_in_transaction() {
-            // What was gathered in part must not be written.
-            true => session.gather(self.batch.clone()).inspect_err(|_| session.fail_transaction())?,
-            false => {
-                let batch = self.batch.clone().with_durability(session.durability());
-                work.store().writer()?.commit(batch)?;
-            }
-        }
-        // The table may change before the next batch.
-        *self = Self::default();
+        work.write(self.batch.clone())?;
+        self.batch = Batch::new();
+        self.memory.release();
         Ok(())
     }
 }

@@ -112,6 +112,31 @@ impl Session {
         self.transaction().is_guarded()
     }
 
+    /// Does what `COMMIT` does, without a statement. If the engine has no room for the changes now
+    /// ([`Code::Busy`]), nothing is written and the transaction stays open, without its savepoints: the
+    /// caller may commit it again.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Settings, io::{Io, MemoryStorage}};
+    /// use fleetdb_query::Session;
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
+    /// session.begin().unwrap();
+    /// assert_eq!(session.commit_or_stay().unwrap().tag(), Some("COMMIT"));
+    /// assert!(!session.is_in_transaction());
+    /// ```
+    ///
+    /// # Errors
+    /// There is no transaction, rows that it depends on have changed, or the write fails.
+    pub fn commit_or_stay(&self) -> Result<Answer> {
+        self.begin_statement();
+        let committed = self.write_transaction();
+        if !self.is_in_transaction() {
+            self.dialect.transaction_ended();
+        }
+        committed
+    }
+
     /// Ends the transaction: writes its batch, or rolls it back if a statement had failed.
     ///
     /// # Errors
@@ -122,21 +147,38 @@ impl Session {
         committed
     }
 
+    /// Writes the changes of the transaction and ends it. If the engine has no room for them, it stays
+    /// open.
     fn write_transaction(&self) -> Result<Answer> {
-        let temporaries = self.transaction().temporaries_before();
         let durability = self.durability();
-        let Some((batch, guards)) = self.transaction().take(|| self.store.view())? else {
-            return Ok(Answer::done("ROLLBACK"));
+        let taken = self.transaction().take_changes(|| self.store.view());
+        let (batch, guards) = match taken {
+            Ok(Some(changes)) => changes,
+            Ok(None) => return self.transaction().roll_back().map(|()| Answer::done("ROLLBACK")),
+            Err(error) => {
+                // This fails only if there is no transaction.
+                self.transaction().roll_back().ok();
+                return Err(error);
+            }
         };
-        let (db, batch) = (self.store.writer()?, batch.with_durability(durability));
-        let written = match guards.is_empty() {
-            true => db.commit(batch),
-            false => db.transact(|view| self.check_guards(view, &guards).map(|()| batch)),
-        };
-        if let (Err(_), Some(temporaries)) = (&written, temporaries) {
-            self.temporaries.restore(temporaries);
+        // The engine takes it when there is room.
+        let mut batch = Some(batch.with_durability(durability));
+        let written = self.store.writer().and_then(|db| match &batch {
+            Some(batch) if guards.is_empty() => db.commit(batch),
+            _ => db.transact(|view| {
+                self.check_guards(view, &guards)?;
+                Ok(batch.take().unwrap_or_default())
+            }),
+        });
+        let mut transaction = self.transaction();
+        match (written, batch) {
+            (Ok(_), _) => transaction.end(true).map(|()| Answer::done("COMMIT")),
+            (Err(error), Some(batch)) if error.code() == Code::Busy => {
+                transaction.give_back(batch, guards);
+                Err(error)
+            }
+            (Err(error), _) => transaction.roll_back().and(Err(error)),
         }
-        written.map(|_| Answer::done("COMMIT"))
     }
 
     /// Ends the transaction without writing its rows.
@@ -173,3 +215,7 @@ impl Session {
         self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[path = "transaction_tests.rs"]
+mod tests;

@@ -79,6 +79,10 @@ pub unsafe extern "C" fn fleetdb_close(db: *mut FleetdbHandle) -> c_int {
 /// Writes to `*changed`, unless it is NULL, how many rows the last statement wrote; 0 if it writes
 /// none. The statements before one that fails have taken effect, unless they are in a transaction
 /// (BEGIN ... COMMIT).
+///
+/// If COMMIT gives FLEETDB_BUSY, nothing is written and the transaction is still open, but not its
+/// savepoints: run COMMIT again later, or ROLLBACK. Any other error of COMMIT ends the transaction.
+/// Its changes are then not written, except that FLEETDB_FULL and FLEETDB_CLOSED leave that open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fleetdb_exec(db: *mut FleetdbHandle, sql: *const c_char, changed: *mut i64) -> c_int {
     on_database(db, |_, work| {
@@ -185,7 +189,7 @@ pub unsafe extern "C" fn fleetdb_rows_begin(db: *mut FleetdbHandle, rows: *mut *
         // SAFETY: C passes a place for the handle.
         unsafe { put(rows, ptr::null_mut()) };
         work.store().writer()?;
-        let begun = Statement::new(db, State::rows());
+        let begun = Statement::new(db, State::rows(work));
         // SAFETY: as above.
         unsafe { put(rows, handles::add_statement(begun)) };
         Ok(FLEETDB_OK)
@@ -196,7 +200,8 @@ pub unsafe extern "C" fn fleetdb_rows_begin(db: *mut FleetdbHandle, rows: *mut *
 /// the end are NULL. The library copies texts and bytes. Rows of several tables may take turns.
 ///
 /// A time is a count of its column's unit since 1970 in UTC, or a text such as "2026-01-01 12:00".
-/// After an error the row is not added.
+/// After an error the row is not added. FLEETDB_MEMORY: memory_limit leaves no room for more rows;
+/// commit them first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fleetdb_rows_push(
     rows: *mut FleetdbStatement,
@@ -358,13 +363,14 @@ pub unsafe extern "C" fn fleetdb_backup(db: *mut FleetdbHandle, directory: *cons
     })
 }
 
-/// Ends the SQL that runs on this handle in another thread: that call returns FLEETDB_CANCELLED
-/// soon. A statement that is between two steps ends at its next step. If nothing runs, it does
-/// nothing. Any thread may call this, but not a signal handler.
+/// Ends the statements that run on this handle: a call in another thread returns FLEETDB_CANCELLED
+/// soon, and a statement that is between two steps fails with it at its next step. Statements that
+/// begin after this has returned are not concerned. If nothing runs, it does nothing. Any thread
+/// may call this, but not a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fleetdb_interrupt(db: *mut FleetdbHandle) -> c_int {
     call(|| {
-        handles::database(db)?.interrupt();
+        handles::interrupt(db)?;
         Ok(FLEETDB_OK)
     })
 }
