@@ -2,7 +2,9 @@
 //!
 //! A column is one of these:
 //! - an object with Arrow's C array or C stream interface, whose values are not copied;
-//! - a pair of a NumPy type and the bytes of its values, as `("<i8", b"...")`; NaT is NULL;
+//! - a NumPy type, the bytes of its values, and None or a byte for each value that says whether it
+//!   is NULL, as `("<i8", b"...", None)`. NaT is NULL. Times with a zone are in UTC, and have a type
+//!   as `"<M8[ns, UTC]"`;
 //! - a list of objects, whose type is that of the objects. None is NULL, and integers among floats
 //!   are floats. Decimal numbers get the digits that all of them need.
 
@@ -12,8 +14,8 @@ use arrow::array::{
     StringArray, Time64MicrosecondArray, TimestampMicrosecondArray, UInt64Array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::compute::concat;
-use arrow::datatypes::{self as types, ArrowPrimitiveType, Field, FieldRef, Schema};
+use arrow::compute::{concat, nullif};
+use arrow::datatypes::{self as types, ArrowPrimitiveType, ArrowTimestampType, Field, FieldRef, Schema};
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Timelike, Utc};
 use fleetdb_engine::ColumnType;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -62,9 +64,10 @@ fn column_of(name: &str, column: &Bound<'_, PyAny>) -> PyResult<(FieldRef, Array
         };
         return Ok((Arc::new(field), array));
     }
-    if let Ok(pair) = column.cast::<PyTuple>() {
-        let (kind, bytes): (String, Bound<'_, PyBytes>) = pair.extract()?;
-        let array = of_bytes(&kind, bytes.as_bytes())
+    if let Ok(values) = column.cast::<PyTuple>() {
+        let (kind, bytes, nulls): (String, Bound<'_, PyBytes>, Option<Bound<'_, PyBytes>>) = values.extract()?;
+        let nulls = nulls.as_ref().map(|nulls| nulls.as_bytes());
+        let array = of_bytes(&kind, bytes.as_bytes(), nulls)
             .ok_or_else(|| PyTypeError::new_err(format!("column '{name}': values of NumPy's type {kind}")))?;
         return Ok((Arc::new(Field::new(name, array.data_type().clone(), true)), array));
     }
@@ -80,21 +83,27 @@ fn column_of(name: &str, column: &Bound<'_, PyAny>) -> PyResult<(FieldRef, Array
     Ok((field, array))
 }
 
-/// The array of these bytes; `None` if the engine has no such values.
-fn of_bytes(kind: &str, bytes: &[u8]) -> Option<ArrayRef> {
+/// The array of these bytes; `None` if the engine has no such values. A byte of `nulls` that is not
+/// 0 is that of a NULL.
+fn of_bytes(kind: &str, bytes: &[u8], nulls: Option<&[u8]>) -> Option<ArrayRef> {
     fn numbers<T: ArrowPrimitiveType>(bytes: &[u8]) -> Option<PrimitiveArray<T>> {
         let size = size_of::<T::Native>();
         let rows = bytes.len() / size;
         let buffer = (rows * size == bytes.len()).then(|| Buffer::from(bytes))?;
         PrimitiveArray::try_new(ScalarBuffer::new(buffer, 0, rows), None).ok()
     }
-    fn times<T: ArrowPrimitiveType<Native = i64>>(bytes: &[u8]) -> Option<ArrayRef> {
+    fn times<T: ArrowTimestampType>(bytes: &[u8], zone: Option<&str>) -> Option<ArrayRef> {
         let times = numbers::<T>(bytes)?;
         let is_time = |time: &i64| *time != i64::MIN;
         let nulls = NullBuffer::from_iter(times.values().iter().map(is_time));
-        PrimitiveArray::<T>::try_new(times.values().clone(), Some(nulls)).ok().map(|times| Arc::new(times) as ArrayRef)
+        let times = PrimitiveArray::<T>::try_new(times.values().clone(), Some(nulls)).ok()?;
+        Some(Arc::new(times.with_timezone_opt(zone)))
     }
-    Some(match kind {
+    let (kind, zone) = match kind.strip_suffix(", UTC]") {
+        Some(kind) => (format!("{kind}]"), Some(ColumnType::UTC)),
+        None => (kind.to_owned(), None),
+    };
+    let array: ArrayRef = match kind.as_str() {
         "|b1" => Arc::new(BooleanArray::from_iter(bytes.iter().map(|byte| Some(*byte != 0)))),
         "|i1" => Arc::new(numbers::<types::Int8Type>(bytes)?),
         "<i2" => Arc::new(numbers::<types::Int16Type>(bytes)?),
@@ -106,12 +115,16 @@ fn of_bytes(kind: &str, bytes: &[u8]) -> Option<ArrayRef> {
         "<u8" => Arc::new(numbers::<types::UInt64Type>(bytes)?),
         "<f4" => Arc::new(numbers::<types::Float32Type>(bytes)?),
         "<f8" => Arc::new(numbers::<types::Float64Type>(bytes)?),
-        "<M8[s]" => times::<types::TimestampSecondType>(bytes)?,
-        "<M8[ms]" => times::<types::TimestampMillisecondType>(bytes)?,
-        "<M8[us]" => times::<types::TimestampMicrosecondType>(bytes)?,
-        "<M8[ns]" => times::<types::TimestampNanosecondType>(bytes)?,
+        "<M8[s]" => times::<types::TimestampSecondType>(bytes, zone)?,
+        "<M8[ms]" => times::<types::TimestampMillisecondType>(bytes, zone)?,
+        "<M8[us]" => times::<types::TimestampMicrosecondType>(bytes, zone)?,
+        "<M8[ns]" => times::<types::TimestampNanosecondType>(bytes, zone)?,
         _ => return None,
-    })
+    };
+    match nulls {
+        Some(nulls) => nullif(&array, &nulls.iter().map(|is_null| Some(*is_null != 0)).collect()).ok(),
+        None => Some(array),
+    }
 }
 
 /// A Python object's value.
@@ -182,6 +195,9 @@ fn item_within(object: &Bound<'_, PyAny>, lists: usize) -> PyResult<Item> {
         return Ok(Item::Date(i32::try_from(days)?));
     }
     if object.is_instance_of::<PyTime>() {
+        if !object.getattr(intern!(py, "tzinfo"))?.is_none() {
+            return Err(PyTypeError::new_err(format!("{object} has a zone, which a time of day cannot have")));
+        }
         let time = object.extract::<NaiveTime>()?;
         let micros = i64::from(time.num_seconds_from_midnight()) * 1_000_000 + i64::from(time.nanosecond()) / 1_000;
         return Ok(Item::Time(micros));
@@ -196,17 +212,21 @@ fn item_within(object: &Bound<'_, PyAny>, lists: usize) -> PyResult<Item> {
     if object.is_instance(&py.import(intern!(py, "uuid"))?.getattr(intern!(py, "UUID"))?)? {
         return Ok(Item::Uuid(object.getattr(intern!(py, "bytes"))?.extract()?));
     }
-    // A value of NumPy's.
-    if let Some(item) = object.getattr_opt(intern!(py, "item"))? {
-        let item = item.call0()?;
-        if !item.get_type().is(object.get_type()) {
-            return item_within(&item, lists + 1);
+    let name = object.get_type().name()?.extract::<String>()?;
+    match name.as_str() {
+        // The NULL of pandas.
+        "NAType" => return Ok(Item::Null),
+        // Times of NumPy's. Their `item` may be a number without its unit.
+        "datetime64" | "timedelta64" => {}
+        // Another value of NumPy's.
+        _ => {
+            if let Some(item) = object.getattr_opt(intern!(py, "item"))? {
+                let item = item.call0()?;
+                if !item.get_type().is(object.get_type()) {
+                    return item_within(&item, lists + 1);
+                }
+            }
         }
-    }
-    let name = object.get_type().name()?;
-    // The NULL of pandas.
-    if name.to_cow()? == "NAType" {
-        return Ok(Item::Null);
     }
     Err(PyTypeError::new_err(format!("a value cannot be of type {name}")))
 }

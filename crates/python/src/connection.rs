@@ -1,14 +1,12 @@
 //! A connection to a database that is open in this process.
 
+use crate::batches::Batches;
 use crate::container::{Container, last_rows};
-use crate::errors::{closed, plain, unreadable};
+use crate::errors::{closed, plain};
 use crate::state::{Done, Number, State};
-use crate::stream::{Stream, reader_for};
+use crate::stream::{Stream, stream};
 use crate::values::values_of;
 use crate::worker::{Progress, Ticket, Worker};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader};
-use arrow::compute::cast;
-use arrow::datatypes::FieldRef;
 use fleetdb_engine::backup::BackupReport;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{
@@ -23,8 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of rows after which a batch is written although it has fewer rows than asked for.
-const FULL_BYTES: usize = 64 << 20;
+/// The most bytes of rows in a batch. One of wide rows has fewer rows than asked for.
+const BATCH_BYTES: usize = 64 << 20;
 
 /// The most wrong lines that are named one by one.
 const MAX_NAMED: usize = 100;
@@ -62,6 +60,27 @@ impl Connection {
             .map(|(number, schema)| Stream::of_worker(&self.worker, number, &schema, progress, Some(Arc::from(text))));
         (done.tag, done.warning, rows)
     }
+
+    /// What is open here.
+    fn opened(&self) -> Result<Store> {
+        self.worker.check_process()?;
+        self.store.lock().clone().ok_or_else(closed)
+    }
+
+    /// Refuses a connection that cannot write, before rows are read for it.
+    fn check_writes(&self, py: Python<'_>) -> PyResult<()> {
+        let checked = self.opened().and_then(|store| store.writer().map(|_| ()));
+        checked.map_err(|error| plain(py, &error))
+    }
+
+    /// Writes a batch, which comes after `before` rows of the same call.
+    fn write(&self, py: Python<'_>, batch: Batch, before: u64) -> PyResult<Acknowledged> {
+        let job = move |state: &mut State, _: &Ticket| {
+            let done = state.store.writer().and_then(|db| db.commit(batch));
+            done.map_err(|error| after(error, before))
+        };
+        self.worker.run(py, None, job)
+    }
 }
 
 #[pymethods]
@@ -85,7 +104,7 @@ impl Connection {
 
     /// Another connection to the same database, with a session of its own.
     fn cursor(&self, py: Python<'_>) -> PyResult<Self> {
-        let store = self.store.lock().clone().ok_or_else(|| plain(py, &closed()))?;
+        let store = self.opened().map_err(|error| plain(py, &error))?;
         py.detach(|| Self::new(store, self.path.clone())).map_err(|error| plain(py, &error))
     }
 
@@ -144,7 +163,7 @@ impl Connection {
         self.worker.leave(move |state| state.forget_prepared(number));
     }
 
-    /// Writes the rows of an Arrow stream or array to a table, in batches of about `batch_rows` rows.
+    /// Writes the rows of an Arrow stream or array to a table, in batches of at most `batch_rows` rows.
     /// Each batch is written as a whole or not at all.
     #[pyo3(signature = (table, rows, durability=None, batch_rows=100_000, progress=None))]
     fn insert(
@@ -156,13 +175,30 @@ impl Connection {
         batch_rows: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Written> {
-        let (reader, progress) = (reader_for(&self.worker, &rows)?, progress.map(Progress::new));
         let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
-        let job = move |state: &mut State, ticket: &Ticket| {
-            let db = Arc::clone(state.store.writer()?);
-            insert(&db, &table, reader, durability, batch_rows.max(1), ticket)
-        };
-        self.worker.run(py, progress.as_ref(), job)
+        self.check_writes(py)?;
+        let (rows, progress) = (stream(&rows)?, progress.map(Progress::new));
+        let (mut batches, cancels) = (Batches::new(batch_rows, BATCH_BYTES), self.worker.cancels());
+        let (mut count, mut last) = (0, None);
+        loop {
+            let parts = batches.next(|| rows.get().next(py))?;
+            if parts.is_empty() {
+                return Ok(written(count, last));
+            }
+            py.check_signals()?;
+            if self.worker.cancels() != cancels {
+                let error = Error::new(Code::Cancelled, "the rows that are left were not written");
+                return Err(plain(py, &after(error, count)));
+            }
+            let batch = Batch::new().with_durability(durability);
+            let batch = parts.into_iter().fold(batch, |batch, part| batch.with(&table, part));
+            let rows = batch.rows() as u64;
+            last = Some(self.write(py, batch, count)?);
+            count += rows;
+            if let Some(progress) = &progress {
+                progress.tell(py, count)?;
+            }
+        }
     }
 
     /// Writes the rows of several tables as one batch.
@@ -173,22 +209,18 @@ impl Connection {
         parts: Vec<(String, Bound<'_, PyAny>)>,
         durability: Option<String>,
     ) -> PyResult<Written> {
-        let parts = parts.iter().map(|(table, rows)| Ok((table.clone(), reader_for(&self.worker, rows)?)));
-        let parts = parts.collect::<PyResult<Vec<_>>>()?;
         let durability = level(durability.as_deref()).map_err(|error| plain(py, &error))?;
-        let job = move |state: &mut State, _: &Ticket| {
-            let db = Arc::clone(state.store.writer()?);
-            let mut batch = Batch::new().with_durability(durability);
-            for (table, reader) in parts {
-                for rows in reader {
-                    batch = batch.with(&table, rows.map_err(unreadable)?);
-                }
+        self.check_writes(py)?;
+        let mut batch = Batch::new().with_durability(durability);
+        for (table, rows) in &parts {
+            let rows = stream(rows)?;
+            while let Some(rows) = rows.get().next(py)? {
+                batch = batch.with(table, rows);
             }
-            let rows = batch.rows();
-            let acknowledged = if rows > 0 { Some(db.commit(batch)?) } else { None };
-            Ok(written(rows as u64, acknowledged))
-        };
-        self.worker.run(py, None, job)
+        }
+        let rows = batch.rows() as u64;
+        let acknowledged = if rows > 0 { Some(self.write(py, batch, 0)?) } else { None };
+        Ok(written(rows, acknowledged))
     }
 
     /// Writes lines of InfluxDB's line protocol as one batch. Wrong lines are left out: their
@@ -212,22 +244,12 @@ impl Connection {
 
     /// Adds the rows of an Arrow stream or array to a temporary table.
     fn fill_temporary(&self, py: Python<'_>, table: String, rows: Bound<'_, PyAny>) -> PyResult<()> {
-        let reader = reader_for(&self.worker, &rows)?;
-        let job = move |state: &mut State, _: &Ticket| {
-            let schema = state.session.temporary_schema(&table);
-            let schema = schema.ok_or_else(|| Error::bug("the temporary table is missing"))?.to_nullable_arrow();
-            for rows in reader {
-                let rows = rows.map_err(unreadable)?;
-                let in_type = |(array, field): (&ArrayRef, &FieldRef)| cast(array, field.data_type());
-                let arrays =
-                    rows.columns().iter().zip(schema.fields()).map(in_type).collect::<std::result::Result<_, _>>();
-                let arrays = arrays.map_err(unreadable)?;
-                let rows = RecordBatch::try_new(Arc::clone(&schema), arrays).map_err(unreadable)?;
-                state.session.insert_into_temporary(&table, rows)?;
-            }
-            Ok(())
-        };
-        self.worker.run(py, None, job)
+        let rows = stream(&rows)?;
+        while let Some(rows) = rows.get().next(py)? {
+            let table = table.clone();
+            self.worker.run(py, None, move |state, _| state.add_to_temporary(&table, &rows))?;
+        }
+        Ok(())
     }
 
     /// The container of a table with this key.
@@ -336,48 +358,12 @@ fn written(rows: u64, acknowledged: Option<Acknowledged>) -> Written {
     (rows, sequence, durability)
 }
 
-/// Writes the rows of a reader batch by batch.
-fn insert(
-    db: &Database,
-    table: &str,
-    reader: impl RecordBatchReader,
-    durability: Option<Durability>,
-    batch_rows: usize,
-    ticket: &Ticket,
-) -> Result<Written> {
-    let (mut count, mut last) = (0_u64, None);
-    let mut write = |batch: &mut Batch| -> Result<()> {
-        let batch = std::mem::take(batch).with_durability(durability);
-        let rows = batch.rows();
-        if rows > 0 {
-            let done = db.commit(batch).map_err(|error| match count {
-                0 => error,
-                _ => error.context(format_args!("after {count} rows, which are written")),
-            });
-            last = Some(done?);
-            count += rows as u64;
-            ticket.add_rows(rows);
-        }
-        Ok(())
-    };
-    let mut batch = Batch::new();
-    for rows in reader {
-        let rows = rows.map_err(unreadable)?;
-        let mut from = 0;
-        while from < rows.num_rows() {
-            if ticket.is_stopped() {
-                return Err(Error::new(Code::Cancelled, "the rows that are left were not written"));
-            }
-            let part = (batch_rows - batch.rows()).min(rows.num_rows() - from);
-            batch = batch.with(table, rows.slice(from, part));
-            from += part;
-            if batch.rows() >= batch_rows || batch.bytes() >= FULL_BYTES {
-                write(&mut batch)?;
-            }
-        }
+/// The error of a batch, after rows that were written before it.
+fn after(error: Error, rows: u64) -> Error {
+    match rows {
+        0 => error,
+        _ => error.context(format_args!("after {rows} rows, which are written")),
     }
-    write(&mut batch)?;
-    Ok(written(count, last))
 }
 
 fn write_lines(

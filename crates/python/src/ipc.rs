@@ -1,13 +1,13 @@
 //! Arrow's IPC streams, as a server gives and takes them over HTTP.
 
+use crate::batches::Batches;
 use crate::errors::{plain, unreadable};
-use crate::stream::{Stream, reader_of};
-use arrow::array::{RecordBatch, RecordBatchReader};
+use crate::stream::{Stream, stream};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
-use parking_lot::Mutex;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// Bytes that are read of a Python file at a time.
 const READ_BYTES: usize = 1 << 20;
+
+/// The most bytes of rows in a body, well below what a server takes (its option `max_body_bytes`).
+const BODY_BYTES: usize = 32 << 20;
 
 /// A Python object with a method `read`, as a file or an answer over HTTP.
 struct PythonFile(Py<PyAny>);
@@ -56,29 +59,28 @@ fn raised(py: Python<'_>, error: ArrowError) -> PyErr {
     }
 }
 
-/// Yields the bodies for a server: one IPC stream each, with about `batch_rows` rows. The metadata of
-/// their schemas names the table.
-#[pyclass(frozen, module = "fleetdb._native")]
+/// Yields the bodies for a server: one IPC stream each, with at most `batch_rows` rows and not too many
+/// bytes. Without `batch_rows` all rows are in one body. The metadata of their schemas names the table.
+#[pyclass(module = "fleetdb._native")]
 pub(crate) struct IpcBodies {
-    batch_rows: usize,
+    rows: Py<Stream>,
     schema: SchemaRef,
-    rows: Mutex<Rows>,
-}
-
-struct Rows {
-    reader: Box<dyn RecordBatchReader + Send>,
-    /// The rest of the reader's last batch.
-    rest: Option<RecordBatch>,
+    batches: Batches,
 }
 
 #[pymethods]
 impl IpcBodies {
     #[new]
-    fn new(table: String, rows: &Bound<'_, PyAny>, batch_rows: usize) -> PyResult<Self> {
-        let reader = reader_of(rows)?;
+    #[pyo3(signature = (table, rows, batch_rows=None))]
+    fn new(table: String, rows: &Bound<'_, PyAny>, batch_rows: Option<usize>) -> PyResult<Self> {
+        let rows = stream(rows)?;
         let metadata = HashMap::from([("fleetdb.table".to_owned(), table)]);
-        let schema = Arc::new(Schema::clone(&reader.schema()).with_metadata(metadata));
-        Ok(Self { batch_rows: batch_rows.max(1), schema, rows: Mutex::new(Rows { reader, rest: None }) })
+        let schema = Arc::new(Schema::clone(rows.get().schema()).with_metadata(metadata));
+        let batches = match batch_rows {
+            Some(batch_rows) => Batches::new(batch_rows, BODY_BYTES),
+            None => Batches::new(usize::MAX, usize::MAX),
+        };
+        Ok(Self { rows, schema, batches })
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -86,28 +88,22 @@ impl IpcBodies {
     }
 
     /// The next body, and the number of its rows.
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, usize)>> {
-        let body = py.detach(|| self.rows.lock().body(&self.schema, self.batch_rows));
-        let body = body.map_err(|error| raised(py, error))?;
-        Ok(body.map(|(body, rows)| (PyBytes::new(py, &body), rows)))
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<(Bound<'py, PyBytes>, usize)>> {
+        let parts = self.batches.next(|| self.rows.get().next(py))?;
+        if parts.is_empty() {
+            return Ok(None);
+        }
+        let count = parts.iter().map(RecordBatch::num_rows).sum();
+        let body = py.detach(|| body_of(&self.schema, parts)).map_err(|error| plain(py, &unreadable(error)))?;
+        Ok(Some((PyBytes::new(py, &body), count)))
     }
 }
 
-impl Rows {
-    /// The next body, and the number of its rows; `None` if no rows are left.
-    fn body(&mut self, schema: &SchemaRef, batch_rows: usize) -> Result<Option<(Vec<u8>, usize)>, ArrowError> {
-        let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
-        let mut count = 0;
-        while count < batch_rows {
-            let Some(rows) = self.rest.take().map(Ok).or_else(|| self.reader.next()).transpose()? else { break };
-            let part = rows.num_rows().min(batch_rows - count);
-            if part < rows.num_rows() {
-                self.rest = Some(rows.slice(part, rows.num_rows() - part));
-            }
-            let part = RecordBatch::try_new(Arc::clone(schema), rows.slice(0, part).columns().to_vec())?;
-            count += part.num_rows();
-            writer.write(&part)?;
-        }
-        if count == 0 { Ok(None) } else { Ok(Some((writer.into_inner()?, count))) }
+/// A body with these rows.
+fn body_of(schema: &SchemaRef, parts: Vec<RecordBatch>) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), schema)?;
+    for part in parts {
+        writer.write(&RecordBatch::try_new(Arc::clone(schema), part.columns().to_vec())?)?;
     }
+    writer.into_inner()
 }

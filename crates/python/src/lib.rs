@@ -5,12 +5,13 @@
 //!    thread can look for Ctrl-C while it waits, without the GIL.
 //! 2. A [`Stream`](stream::Stream) has the rows of a result, which are computed as they are read.
 //!    It gives them in Arrow's C stream interface, or as Python objects ([`rows`]).
-//! 3. [`columns`] makes Arrow arrays of Python objects, [`ipc`] reads and writes Arrow's IPC
-//!    streams, which a server takes and gives over HTTP.
+//! 3. [`columns`] makes Arrow arrays of Python objects. [`batches`] cuts rows into batches, which are
+//!    written here, or sent to a server as Arrow's IPC streams ([`ipc`]).
 //!
 //! Everything about frames, dictionaries, notebooks, PEP 249 and HTTP is in Python, in
 //! `python/fleetdb`.
 
+mod batches;
 mod columns;
 mod command;
 mod connection;

@@ -1,7 +1,9 @@
 //! What a connection's thread has: the session, prepared queries, and results that are being read.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use crate::errors::unreadable;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use fleetdb_engine::{Code, Error, Result, Value};
 use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Answer, Kind, Prepared, Session, Store};
@@ -137,6 +139,19 @@ impl State {
     /// Forgets a result.
     pub(crate) fn forget(&mut self, number: Number) {
         self.results.remove(&number);
+    }
+
+    /// Adds rows to a temporary table.
+    ///
+    /// # Errors
+    /// The table does not exist, or does not take the rows.
+    pub(crate) fn add_to_temporary(&self, table: &str, rows: &RecordBatch) -> Result<()> {
+        let schema = self.session.temporary_schema(table);
+        let schema = schema.ok_or_else(|| Error::bug("the temporary table is missing"))?.to_nullable_arrow();
+        let in_type = |(array, field): (&ArrayRef, &FieldRef)| cast(array, field.data_type());
+        let arrays = rows.columns().iter().zip(schema.fields()).map(in_type).collect::<std::result::Result<_, _>>();
+        let rows = RecordBatch::try_new(Arc::clone(&schema), arrays.map_err(unreadable)?).map_err(unreadable)?;
+        self.session.insert_into_temporary(table, rows)
     }
 
     /// After a cancellation, which may have come too late for its statement: it must not reach

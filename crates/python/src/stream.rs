@@ -8,14 +8,13 @@ use crate::errors::{plain, raised, read_before, unreadable};
 use crate::rows::rows_of;
 use crate::state::{Number, State};
 use crate::worker::{Failure, Progress, Ticket, Worker};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchOptions, RecordBatchReader, StructArray};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use fleetdb_engine::{ColumnType, Error, Result};
 use fleetdb_query::distinct_names;
 use parking_lot::Mutex;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 use pyo3_arrow::ffi::{ArrayIterator, to_array_pycapsules, to_schema_pycapsule, to_stream_pycapsule};
@@ -25,35 +24,6 @@ use std::sync::Arc;
 
 /// The name that Python's libraries have for the zone of the engine's instants.
 const UTC: &str = "UTC";
-
-/// The rows of a Python object that has Arrow's C stream or C array interface.
-///
-/// # Errors
-/// It has neither, or its rows are not a table.
-pub(crate) fn reader_of(rows: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    rows.extract::<AnyRecordBatch>()?.into_reader()
-}
-
-/// The stream behind a result, or that the object is.
-fn stream_behind<'py>(rows: &Bound<'py, PyAny>) -> Option<Bound<'py, Stream>> {
-    let stream = rows.getattr(intern!(rows.py(), "_stream")).unwrap_or_else(|_| rows.clone());
-    stream.cast_into().ok()
-}
-
-/// As [`reader_of`], for a job of a connection's thread. Rows that this thread computes are read before,
-/// because it does one thing at a time.
-///
-/// # Errors
-/// As [`reader_of`], and those of these rows.
-pub(crate) fn reader_for(worker: &Arc<Worker>, rows: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    let stream = stream_behind(rows).filter(|stream| stream.get().is_of(worker));
-    let Some(stream) = stream else { return reader_of(rows) };
-    let mut all = Vec::new();
-    while let Some(rows) = stream.get().next(rows.py())? {
-        all.push(Ok(rows));
-    }
-    Ok(Box::new(RecordBatchIterator::new(all, Arc::clone(&stream.get().schema))))
-}
 
 /// Where the rows come from.
 enum Source {
@@ -211,11 +181,9 @@ impl Stream {
         Self { schema, reading: Mutex::new(Some(reading)), failure: Arc::default() }
     }
 
-    /// Whether this connection's thread computes the rows.
-    fn is_of(&self, worker: &Arc<Worker>) -> bool {
-        let reading = self.reading.lock();
-        let source = reading.as_ref().map(|reading| &reading.source);
-        matches!(source, Some(Source::Worker(of, _)) if Arc::ptr_eq(of, worker))
+    /// The schema of the rows.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// Takes the rows, so that nobody else reads them meanwhile.
@@ -223,8 +191,12 @@ impl Stream {
         self.reading.lock().take().ok_or_else(|| plain(py, &read_before()))
     }
 
-    /// The next rows; `None` at the end.
-    fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+    /// The next rows; `None` at the end. The calling thread reads them: a connection's thread may be
+    /// the one that computes them.
+    ///
+    /// # Errors
+    /// Those of the rows, or they were read before.
+    pub(crate) fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         let mut reading = self.take(py)?;
         match reading.next(Some(py)).transpose() {
             Ok(next) => {
@@ -345,12 +317,15 @@ fn kept(reading: &Reading, failed: Failure, failure: &Mutex<Option<PyErr>>) -> A
     ArrowError::ComputeError(said)
 }
 
-/// A stream of an object that has Arrow's C stream or C array interface.
+/// The stream that an object is, or that is read from its C stream or C array interface of Arrow.
+///
+/// # Errors
+/// It has neither, or its rows are not a table.
 #[pyfunction]
 pub(crate) fn stream(rows: &Bound<'_, PyAny>) -> PyResult<Py<Stream>> {
-    match stream_behind(rows) {
-        Some(stream) => Ok(stream.unbind()),
-        None => Py::new(rows.py(), Stream::of_reader(reader_of(rows)?)),
+    match rows.cast::<Stream>() {
+        Ok(stream) => Ok(stream.clone().unbind()),
+        Err(_) => Py::new(rows.py(), Stream::of_reader(rows.extract::<AnyRecordBatch>()?.into_reader()?)),
     }
 }
 

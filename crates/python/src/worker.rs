@@ -86,7 +86,11 @@ impl Progress {
         Self { show, begun: Instant::now() }
     }
 
-    fn tell(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
+    /// Shows the number of rows that are done, if it takes long.
+    ///
+    /// # Errors
+    /// That of the function.
+    pub(crate) fn tell(&self, py: Python<'_>, rows: u64) -> PyResult<()> {
         if self.begun.elapsed() > SHORT {
             self.show.call1(py, (rows,))?;
         }
@@ -106,8 +110,9 @@ pub(crate) struct Worker {
     /// The job that runs.
     running: Arc<Mutex<Option<Arc<Ticket>>>>,
     canceller: Canceller,
-    /// The thread itself, and the process that has it.
-    id: ThreadId,
+    /// How often something was cancelled.
+    cancels: AtomicU64,
+    /// The process that has the thread.
     process: u32,
 }
 
@@ -148,13 +153,12 @@ impl Worker {
         };
         let thread = thread::Builder::new().name("fleetdb-python".to_owned()).spawn(work);
         let thread = thread.map_err(|e| Error::io("could not start a thread", &e))?;
-        let id = thread.thread().id();
         Ok(Arc::new(Self {
             jobs: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
             running,
             canceller,
-            id,
+            cancels: AtomicU64::new(0),
             process: std::process::id(),
         }))
     }
@@ -165,14 +169,7 @@ impl Worker {
         ticket: &Arc<Ticket>,
         job: impl FnOnce(&mut State, &Ticket) -> T + Send + 'static,
     ) -> Result<Receiver<T>> {
-        if self.is_forked() {
-            return Err(forked(self.process));
-        }
-        if thread::current().id() == self.id {
-            // Such as an insert that reads a result of the connection, which would wait for itself.
-            return Err(Error::invalid("the rows come from the connection that reads them")
-                .with_hint("Read them first, as with arrow()."));
-        }
+        self.check_process()?;
         let (sender, outcome) = mpsc::channel();
         let of_job = Arc::clone(ticket);
         // A caller that is gone does not want the outcome.
@@ -297,8 +294,18 @@ impl Worker {
         self.hand_over(&Arc::default(), |state, _| job(state)).ok();
     }
 
-    /// Cancels the statement that runs, if one does.
+    /// How often something was cancelled. Who does one thing in several jobs stops when it changes.
+    pub(crate) fn cancels(&self) -> u64 {
+        self.cancels.load(Ordering::Acquire)
+    }
+
+    /// Cancels what runs, if something does.
     pub(crate) fn cancel(&self) {
+        // A thread that a fork does not have may hold the lock.
+        if self.is_forked() {
+            return;
+        }
+        self.cancels.fetch_add(1, Ordering::AcqRel);
         let running = self.running.lock();
         if let Some(ticket) = running.as_ref() {
             ticket.stopped.store(true, Ordering::Release);
@@ -319,14 +326,17 @@ impl Worker {
         self.process != std::process::id()
     }
 
+    /// Refuses a process that is a fork of the one that has the thread. It comes before each lock,
+    /// which a thread that the fork does not have may hold.
+    ///
+    /// # Errors
+    /// This process is a fork.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_forked() { Err(forked(self.process)) } else { Ok(()) }
+    }
+
     /// Ends the thread: cancels what runs there, and waits.
     pub(crate) fn stop(&self) {
-        if self.is_forked() {
-            // A fork has no such thread. It must not close what the other process uses.
-            std::mem::forget(self.jobs.lock().take());
-            std::mem::forget(self.thread.lock().take());
-            return;
-        }
         drop(self.jobs.lock().take());
         let Some(thread) = self.thread.lock().take() else { return };
         while !thread.is_finished() {
@@ -339,6 +349,12 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // It must not close what the other process uses.
+            std::mem::forget(self.jobs.get_mut().take());
+            std::mem::forget(self.thread.get_mut().take());
+            return;
+        }
         self.stop();
     }
 }

@@ -93,7 +93,9 @@ def test_a_fork_gets_an_error_and_harms_nothing(embedded, tmp_path):
     child = os.fork()
     if child == 0:
         said = []
-        for use in (lambda: embedded.sql("SELECT 1"), result.fetchall, lambda: embedded.insert("t", {"id": [2]})):
+        embedded.cancel()
+        uses = (lambda: embedded.sql("SELECT 1"), result.fetchall, embedded.cursor)
+        for use in (*uses, lambda: embedded.insert("t", {"id": [2]})):
             try:
                 use()
                 said.append("nothing")
@@ -107,7 +109,7 @@ def test_a_fork_gets_an_error_and_harms_nothing(embedded, tmp_path):
     os.close(write)
     said = os.read(read, 10_000).decode().splitlines()
     os.waitpid(child, 0)
-    assert said == ["57P03 True"] * 3
+    assert said == ["57P03 True"] * 4
     assert result.fetchall() == [(1,)]
     embedded.insert("t", {"id": [2]})
     assert embedded.table("t").count() == 2
@@ -231,9 +233,55 @@ def test_a_registered_frame_is_a_table(embedded):
         embedded.sql("SELECT * FROM prices")
 
 
-def test_columns_of_one_name_are_told_apart(embedded):
-    assert embedded.sql("SELECT 1 AS n, 2 AS n").columns == ["n", "n_1"]
-    assert embedded.sql("SELECT 1 AS n, 2 AS n").pl().to_dicts() == [{"n": 1, "n_1": 2}]
+def test_a_result_of_the_connection_is_read_by_another_library_while_it_is_written():
+    """The thread that computes the rows does not wait for them."""
+    pytest.importorskip("pyarrow")
+    program = """
+        import concurrent.futures, fleetdb, pyarrow
+        db = fleetdb.connect()
+        db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+        def rows(query):
+            return pyarrow.RecordBatchReader.from_stream(db.sql(query))
+        def in_a_thread(reader):
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                while (batch := pool.submit(next, reader, None).result()) is not None:
+                    yield batch
+        print(db.insert("t", rows("SELECT n AS id FROM generate_series(1, 50000) AS g(n)")).rows)
+        doubled = rows("SELECT id + 50000 AS id FROM t")
+        reader = pyarrow.RecordBatchReader.from_batches(doubled.schema, in_a_thread(doubled))
+        print(db.insert("t", reader, batch_rows=1000).rows)
+        with db.batch() as batch:
+            batch.insert("t", rows("SELECT 0 AS id"))
+        print(batch.written.rows, db.table("t").count())
+        db.register("r", rows("SELECT id FROM t"))
+        print(db.sql("SELECT count(*) FROM r").fetchone()[0])
+        try:
+            db.insert("t", rows("SELECT 10 / (50000 - n) AS id FROM generate_series(1, 100000) AS g(n)"))
+        except fleetdb.Error as error:
+            print("division by zero" in str(error))
+    """
+    writer = start(program)
+    try:
+        said, wrong = writer.communicate(timeout=60)
+    finally:
+        writer.kill()
+    assert said.splitlines() == ["50000", "50000", "1 100001", "100001", "True"], wrong
+
+
+def test_an_insert_is_cancelled_between_its_batches(embedded):
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def rows():
+        yield pyarrow.record_batch({"id": [1, 2]})
+        embedded.cancel()
+        yield pyarrow.record_batch({"id": [3, 4]})
+
+    embedded.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    reader = pyarrow.RecordBatchReader.from_batches(pyarrow.schema([("id", pyarrow.int64())]), rows())
+    with pytest.raises(fleetdb.CancelledError, match="after 2 rows, which are written"):
+        embedded.insert("t", reader, batch_rows=2)
+    assert embedded.table("t").count() == 2
+    assert embedded.insert("t", {"id": [3]}).rows == 1
 
 
 def test_a_backup_is_a_database(embedded, tmp_path):

@@ -189,13 +189,51 @@ def test_arrays_of_numpy_and_series_are_columns(db):
         db.insert("t", {"id": numpy.zeros((2, 2))})
 
 
+def test_times_of_numpy_in_lists_keep_their_unit(db):
+    numpy = pytest.importorskip("numpy")
+    for unit, kind in [("s", "TIMESTAMP(0)"), ("ms", "TIMESTAMP(3)"), ("us", "TIMESTAMP(6)"), ("ns", "TIMESTAMP")]:
+        at = numpy.datetime64(1, unit)
+        given = [{"id": number, "at": time} for number, time in enumerate([at, None, numpy.datetime64("NaT", "s")])]
+        db.insert(f"t_{unit}", given, create=True, time=False)
+        assert [column.type for column in db.schema(f"t_{unit}")] == ["BIGINT", kind]
+        found = db.sql(f"SELECT at = $1::timestamp(9) FROM t_{unit} ORDER BY id", [at]).fetchall()
+        assert found == [(True,), (None,), (None,)]
+    day = datetime.datetime(2026, 1, 1)
+    db.insert("mixed", {"id": [1, 2], "at": [day, numpy.datetime64("2026-01-01", "D")]}, time=False, create=True)
+    assert rows(db, "mixed") == [(1, day), (2, day)]
+    for value in (7, day.replace(tzinfo=UTC)):
+        with pytest.raises(TypeError, match=f"a datetime64 and a value of type {type(value).__name__}"):
+            db.insert("mixed", {"id": [1, 2], "at": [numpy.datetime64(1, "s"), value]})
+    for length in (numpy.timedelta64(1, "ns"), [numpy.timedelta64(1, "ns")], [numpy.datetime64(1, "ns")]):
+        with pytest.raises(TypeError, match="a value cannot be of type"):
+            db.insert("lengths", {"id": [1], "v": [length]}, create=True)
+    with pytest.raises(TypeError, match=r"NumPy's type timedelta64\[ns\]"):
+        db.insert("lengths", {"id": [1], "v": numpy.array([1], "m8[ns]")}, create=True)
+
+
+def test_wide_rows_are_written_in_smaller_batches(db):
+    first = db.insert("t", {"id": [0], "v": ["x"]}, create=True)
+    wide = {"id": list(range(80)), "v": ["x" * (1 << 20)] * 80}
+    written = db.insert("t", wide)
+    assert written.rows == 80 and written.sequence > first.sequence + 1
+    assert db.sql("SELECT count(*), min(length(v)) FROM t").fetchone() == (80, 1 << 20)
+
+
+def test_a_result_that_was_read_in_part_is_not_inserted(db):
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    result = db.sql("SELECT * FROM generate_series(1, 10) AS g(id)")
+    result.fetchone()
+    with pytest.raises(fleetdb.InterfaceError, match="read already"):
+        db.insert("t", result)
+
+
 def test_a_frame_is_written_in_batches(db):
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame({"id": range(2500), "v": range(2500)})
     assert db.insert("t", frame, create=True, batch_rows=1000).rows == 2500
     assert db.sql("SELECT count(*), sum(v) FROM t").fetchone() == (2500, sum(range(2500)))
     wrong = frame.with_columns(id=polars.when(polars.col("id") == 2000).then(None).otherwise(polars.col("id") + 10000))
-    with pytest.raises(fleetdb.IntegrityError):
+    with pytest.raises(fleetdb.IntegrityError, match="^after 2000 rows, which are written: "):
         db.insert("t", wrong, batch_rows=1000)
     # The first two batches were written.
     assert db.table("t").count() == 4500
@@ -250,6 +288,27 @@ def test_an_export_is_a_file_of_rows(db, tmp_path):
     assert (tmp_path / "t.csv").read_text().split() == ["id", "2"]
     with pytest.raises(fleetdb.InterfaceError, match="ends in .parquet or .csv"):
         db.export("t", tmp_path / "t.xlsx")
+
+
+def test_an_export_is_of_a_table_a_view_or_a_query(db, tmp_path):
+    db.insert("my table", {"id": [1, 2]}, create=True)
+    db.sql('CREATE OR REPLACE VIEW "my view" AS SELECT id + 10 AS id FROM "my table"')
+    for number, (source, lines) in enumerate(
+        [
+            ("my table", ["id", "1", "2"]),
+            ("my view", ["id", "11", "12"]),
+            ('SELECT id FROM "my table" WHERE id > 1 -- all others', ["id", "2"]),
+            ('SELECT\nid\nFROM\n"my table"\nWHERE\nid=1;\n/* the end */', ["id", "1"]),
+        ]
+    ):
+        assert db.export(source, tmp_path / f"{number}.csv") == len(lines) - 1
+        assert (tmp_path / f"{number}.csv").read_text().split() == lines
+    with pytest.raises(fleetdb.ProgrammingError) as raised:
+        db.export("nothing", tmp_path / "nothing.csv")
+    assert raised.value.code == "42P01"
+    with pytest.raises(fleetdb.InterfaceError, match="a table or one query"):
+        db.export("SELECT 1; SELECT 2", tmp_path / "two.csv")
+    db.sql('DROP VIEW "my view"')
 
 
 def test_a_list_that_contains_itself_is_refused(db):

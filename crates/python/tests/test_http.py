@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -177,6 +178,99 @@ def test_a_node_that_stands_by_is_an_error_that_names_the_owner():
             db.write_lines("cpu,host=a usage=1 1")
         assert "db2.example.com:8086" in failed.value.hint
         standby.shutdown()
+
+
+def test_an_answer_before_the_end_of_a_request_is_read():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1)
+                body = b'{"message": "that is too much", "code": "54000"}'
+                connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with fleetdb.connect(f"http://127.0.0.1:{listener.getsockname()[1]}") as db:
+            with pytest.raises(fleetdb.OperationalError, match="that is too much") as failed:
+                db.write_lines(b"x" * (32 << 20))
+            assert failed.value.code == "54000"
+            assert db._idle == [], "the connection has half a request"
+        thread.join()
+
+
+def test_a_batch_that_is_too_large_for_the_server_says_so():
+    server = servers.Server("--max-body-bytes", "1MiB")
+    try:
+        with fleetdb.connect(server.url) as db:
+            db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v TEXT)")
+            with pytest.raises(fleetdb.OperationalError, match="max_body_bytes"), db.batch() as batch:
+                batch.insert("t", {"id": list(range(20)), "v": ["x" * (1 << 20)] * 20})
+            assert db.table("t").count() == 0
+    finally:
+        server.stop()
+
+
+def test_descriptors_of_any_number_are_used(server):
+    fcntl, resource = pytest.importorskip("fcntl"), pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 2048), limits[1]))
+    try:
+        with fleetdb.connect(server.url) as db:
+            db.write_lines("cpu,host=a usage=1 1")
+            (connection,) = db._idle
+            with connection.sock as low:
+                connection.sock = socket.socket(fileno=fcntl.fcntl(low, fcntl.F_DUPFD, 1024))
+            db.write_lines("cpu,host=a usage=1 1")
+            assert db._idle == [connection]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_fork_gets_an_error_and_harms_nothing(server):
+    with fleetdb.connect(server.url) as db:
+        result = db.sql("SELECT * FROM generate_series(1, 20000) AS g(n)")
+        first = result.fetchone()
+        is_held, may_go = threading.Event(), threading.Event()
+
+        def hold():
+            with db._lock:
+                is_held.set()
+                may_go.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        is_held.wait()
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # A lock that nobody opens ends the test.
+            signal.alarm(30)
+            said = []
+            for use in (lambda: db.sql("SELECT 1"), result._stream.next_rows, db.cursor):
+                try:
+                    use()
+                    said.append("nothing")
+                except fleetdb.ClosedError as error:
+                    said.append(f"{error.code} {str(os.getppid()) in str(error)}")
+                except BaseException as error:
+                    said.append(repr(error))
+            db.cancel()
+            del result
+            db.close()
+            os.write(write, "\n".join(said).encode())
+            os._exit(0)
+        os.close(write)
+        said = os.read(read, 10_000).decode().splitlines()
+        os.waitpid(child, 0)
+        may_go.set()
+        thread.join()
+        assert said == ["57P03 True"] * 3
+        assert [first, *result.fetchall()] == [(number,) for number in range(1, 20001)]
+        assert db.sql("SELECT 7").fetchall() == [(7,)]
 
 
 def test_a_wrong_address_does_not_show_the_password():

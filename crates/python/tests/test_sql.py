@@ -117,6 +117,45 @@ def test_parameters_are_values(reads):
         reads.sql("SELECT $a, $b", {"a": 1})
 
 
+def test_columns_of_one_name_are_told_apart(db):
+    query = "SELECT 1 AS n, 2 AS n, 3 AS n_1"
+    columns = ["n", "n_2", "n_1"]
+    assert db.sql(query).columns == columns
+    assert db.sql(query).to_dicts() == [dict(zip(columns, (1, 2, 3)))]
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    assert db.sql(query).arrow().to_pylist() == [dict(zip(columns, (1, 2, 3)))]
+    assert db.sql(query).pl().equals(polars.DataFrame(dict(zip(columns, (1, 2, 3)))))
+    assert db.sql(query).df().equals(pandas.DataFrame([(1, 2, 3)], columns=columns))
+
+
+def test_times_of_numpy_are_parameters(db):
+    numpy = pytest.importorskip("numpy")
+    for text, value in [
+        ("2026", "2026-01-01 00:00:00"),
+        ("2026-03-04T05", "2026-03-04 05:00:00"),
+        ("2026-03-04T05:06:07.123456789", "2026-03-04 05:06:07.123456789"),
+        ("1970-01-02T05:06:07.123456789123", "1970-01-02 05:06:07.123456789"),
+    ]:
+        query = f"SELECT $1::timestamp(9) = '{value}'::timestamp(9)"
+        assert db.sql(query, [numpy.datetime64(text)]).fetchone() == (True,)
+    for count, unit, value in [(-3, "ns", "-3 nanoseconds"), (5, "ms", "5 milliseconds"), (2, "Y", "2 years")]:
+        query = f"SELECT $1::interval = '{value}'::interval"
+        assert db.sql(query, [numpy.timedelta64(count, unit)]).fetchone() == (True,)
+    for nothing, kind in [(numpy.datetime64("NaT", "s"), "timestamp"), (numpy.timedelta64("NaT", "s"), "interval")]:
+        assert db.sql(f"SELECT $1::{kind}", [nothing]).fetchone() == (None,)
+    with pytest.raises(TypeError, match="in the unit ps"):
+        db.sql("SELECT $1::interval", [numpy.timedelta64(1, "ps")])
+
+
+def test_a_time_of_day_with_a_zone_is_refused(db):
+    with pytest.raises(TypeError, match="has a zone"):
+        db.sql("SELECT $1::time", [datetime.time(1, 2, tzinfo=UTC)])
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, c TIME)")
+    with pytest.raises(TypeError, match="column 'c', row 1: .*has a zone"):
+        db.insert("t", [{"id": 1, "c": datetime.time(1, 2, tzinfo=UTC)}])
+
+
 def test_a_text_may_have_several_statements(db):
     last = db.sql(
         "CREATE TABLE t (id BIGINT PRIMARY KEY); INSERT INTO t VALUES (1);\n-- ; no end\nSELECT ';', * FROM t;"

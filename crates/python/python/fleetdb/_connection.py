@@ -1,6 +1,7 @@
 """What connections have in common, in this process and over HTTP."""
 
 import os
+import re
 
 from ._errors import Error, InterfaceError, NotSupportedError, ProgrammingError
 from ._frames import arrow_of
@@ -24,6 +25,10 @@ WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position
 _NULLABLE = """
 SELECT column_name FROM information_schema.columns
 WHERE table_schema = 'public' AND table_name = $1 AND is_nullable = 'YES'
+"""
+
+_IS_TABLE = """
+SELECT 1 FROM information_schema.tables WHERE table_schema IN ('public', 'pg_temp') AND table_name = $1
 """
 
 
@@ -112,7 +117,8 @@ class Connection:
                       first that may be one
         create     -- creates the table if it does not exist, with the columns of the rows
         durability -- when the rows are acknowledged; by default as the database says
-        batch_rows -- rows in a batch, which is written as a whole or not at all
+        batch_rows -- the most rows in a batch, which is written as a whole or not at all. Wide rows come in
+                      smaller ones
         """
         if isinstance(rows, list) and not rows:
             self._names(table)
@@ -195,8 +201,18 @@ class Connection:
         return self.sql(f"SELECT DISTINCT ON ({order}) * FROM {quoted(table)} ORDER BY {order}, {quoted(time)} DESC")
 
     def export(self, source, path):
-        """Writes the rows of a table or a query to a file: .parquet or .csv. Returns their number."""
+        """Writes the rows of a table, a view or a query to a file, .parquet or .csv; returns their number."""
         raise NotImplementedError
+
+    def _query_of(self, source):
+        """The query for `export`: the given one, or all rows of the table or the view of this name."""
+        # A lone word is no query.
+        if re.fullmatch(r"\w+", source) or self._rows(_IS_TABLE, [source]):
+            return f"SELECT * FROM {quoted(source)}"
+        found = statements(source)
+        if len(found) != 1:
+            raise InterfaceError(f"export takes a table or one query, not {len(found)} statements")
+        return found[0]
 
     # About the database.
 

@@ -10,7 +10,7 @@ from ._frames import arrow_of
 from ._native import Connection as Native
 from ._native import stream
 from ._result import Result
-from ._values import plain, quoted, size_of
+from ._values import plain, size_of
 from ._written import Written
 
 # Connections to close when the interpreter ends, so that what was written at "interval" and "os" is durable.
@@ -107,9 +107,9 @@ class EmbeddedConnection(Connection):
 
     def export(self, source, path):
         file_format(path)
-        query = source if " " in source.strip() else f"SELECT * FROM {quoted(source)}"
         target = os.fspath(path).replace("'", "''")
-        return self.sql(f"COPY ({query.strip().rstrip(';')}) TO '{target}'").rowcount
+        # On its own line, so that a comment at its end does not hide what follows.
+        return self.sql(f"COPY ({self._query_of(source)}\n) TO '{target}'").rowcount
 
     def backup(self, path):
         return self._native.backup(os.fspath(path))

@@ -139,6 +139,14 @@ def error_of(code, message, hint=None, position=None):
     return kind(message, code=code, hint=hint, position=position)
 
 
+def after(error, rows):
+    """The error of a batch, after rows that were written before it."""
+    if rows:
+        error.message = f"after {rows} rows, which are written: {error.message}"
+        error.args = (error.message,)
+    return error
+
+
 def _marked(statement, position):
     """The line of a statement with a mark below the position, as psql shows it."""
     before = statement[: position - 1]

@@ -1,15 +1,19 @@
 """What `insert` takes, as an object with Arrow's C stream or C array interface.
 
-Nothing is imported here that the caller has not imported before, except pyarrow for a frame of pandas.
+Nothing is imported here that the caller has not imported before, except pyarrow for pandas.
 """
 
 import sys
+from datetime import datetime
+
+from ._result import Result
+from ._values import in_units
 
 
 def arrow_of(rows, *, time=None, names=None):
     """The rows as an Arrow object, and their number if it is known.
 
-    rows  -- an object with Arrow's C stream or C array interface, a frame of pandas or polars, a dict of
+    rows  -- a result, an object with Arrow's C stream or C array interface, a frame of pandas or polars, a dict of
              columns, or an iterable of rows: dicts, or tuples in the order of `names`
     time  -- the name of a frame's DatetimeIndex as a column; by default its own, or "time"
     names -- a function that gives the names of the columns of rows without names
@@ -17,6 +21,8 @@ def arrow_of(rows, *, time=None, names=None):
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(rows, pandas.DataFrame):
         return _of_pandas(rows, time, pandas), len(rows)
+    if isinstance(rows, Result):
+        return rows._take(), None
     if type(rows).__name__ == "LazyFrame" and hasattr(rows, "collect"):
         rows = rows.collect()
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
@@ -66,37 +72,57 @@ def _columns_of(rows, names):
 
 
 def _column(values):
-    """A column as `from_columns` takes it: an Arrow object, a pair of NumPy's type and bytes, or a list."""
+    """A column as `from_columns` takes it: an Arrow object, a list, or NumPy's type, bytes and NULLs."""
     if type(values) is list:
-        return values
-    kind = getattr(getattr(values, "dtype", None), "kind", None)
-    if hasattr(values, "to_numpy") and not hasattr(values, "__arrow_c_array__") and not _has_pyarrow():
-        # A Series of pandas, which needs pyarrow for Arrow's interfaces.
-        values = values.to_numpy()
-        kind = values.dtype.kind
+        return _of_list(values)
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(values, (pandas.Series, pandas.Index)):
+        return _of_series(pandas.Series(values), pandas)
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         return values
-    if kind is not None and hasattr(values, "tobytes"):
-        return _of_numpy(values, kind)
-    return list(values)
+    if hasattr(values, "dtype") and hasattr(values, "tobytes"):
+        return _of_numpy(values)
+    return _of_list(list(values))
 
 
-def _of_numpy(values, kind):
+def _of_list(values):
+    """A list, or an array of the times of NumPy that it has: they may have nanoseconds."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or numpy.datetime64 not in set(map(type, values)):
+        return values
+
+    def time(value):
+        # NaT is the only time that differs from itself.
+        if value is None or value != value:
+            return numpy.datetime64("NaT", "s")
+        if type(value) is numpy.datetime64 or (type(value) is datetime and value.tzinfo is None):
+            return numpy.datetime64(value)
+        raise TypeError(f"a column has a datetime64 and a value of type {type(value).__name__}")
+
+    return _of_numpy(numpy.array([time(value) for value in values]))
+
+
+def _of_numpy(values):
     if values.ndim != 1:
         raise ValueError(f"a column has one dimension, not {values.ndim}")
-    dtype = values.dtype
-    if kind == "M" and dtype.str[1:] not in ("M8[s]", "M8[ms]", "M8[us]", "M8[ns]"):
-        values = values.astype("M8[s]")
-    elif kind not in "biufM" or dtype.itemsize not in (1, 2, 4, 8) or dtype.str == "<f2":
-        return values.tolist()
+    kind, dtype = values.dtype.kind, values.dtype
+    if kind == "m":
+        raise TypeError(f"a column cannot be of NumPy's type {dtype}: give a number in a unit")
+    if kind == "M":
+        values = in_units(values)
+    elif kind not in "biuf" or dtype.itemsize not in (1, 2, 4, 8) or dtype.str[1:] == "f2":
+        return _of_list(values.tolist())
     values = values.astype(values.dtype.newbyteorder("<"), copy=False)
-    return values.dtype.str, values.tobytes()
+    return values.dtype.str, values.tobytes(), None
 
 
-def _has_pyarrow():
-    from importlib.util import find_spec
-
-    return "pyarrow" in sys.modules or find_spec("pyarrow") is not None
+def _pyarrow():
+    """The module pyarrow; None if it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        return None
+    return pyarrow
 
 
 def _of_pandas(frame, time, pandas):
@@ -106,22 +132,39 @@ def _of_pandas(frame, time, pandas):
         frame = frame.rename_axis(index=time or index.name or "time").reset_index()
     elif any(name is not None for name in index.names):
         frame = frame.reset_index()
-    if not _has_pyarrow():
-        return of_columns({name: frame[name] for name in frame.columns})
-    import pyarrow
-
-    if all(isinstance(name, str) for name in frame.columns):
+    if not frame.columns.is_unique:
+        raise ValueError(f"the frame has two columns of one name: {', '.join(map(str, frame.columns))}")
+    pyarrow = _pyarrow()
+    if pyarrow is not None and all(isinstance(name, str) for name in frame.columns):
         try:
             table = pyarrow.Table.from_pandas(frame, preserve_index=False)
             return table.replace_schema_metadata(None)
         except (pyarrow.ArrowException, TypeError):
             # Objects that pyarrow has no type for, such as UUIDs.
             pass
-    return of_columns({name: _pandas_column(frame[name], pyarrow) for name in frame.columns})
+    return of_columns({name: frame[name] for name in frame.columns})
 
 
-def _pandas_column(series, pyarrow):
-    try:
-        return pyarrow.Array.from_pandas(series)
-    except (pyarrow.ArrowException, TypeError):
-        return [None if value is None or value != value else value for value in series]
+def _of_series(series, pandas):
+    """A Series of pandas. NaN is NULL, and times with a zone are instants."""
+    pyarrow = _pyarrow()
+    if pyarrow is not None:
+        try:
+            return pyarrow.Array.from_pandas(series)
+        except (pyarrow.ArrowException, TypeError):
+            # Objects that pyarrow has no type for, such as UUIDs.
+            pass
+    nulls, dtype = series.isna().to_numpy(), series.dtype
+    has_zone = isinstance(dtype, pandas.DatetimeTZDtype)
+    if has_zone:
+        values = series.dt.tz_convert(None).to_numpy()
+    elif hasattr(dtype, "numpy_dtype"):
+        # One of pandas' nullable types.
+        values = series.to_numpy(dtype.numpy_dtype, na_value=0)
+    else:
+        values = series.to_numpy()
+    column = _of_numpy(values)
+    if type(column) is list:
+        return _of_list([None if is_null else value for value, is_null in zip(column, nulls)])
+    kind, data, _ = column
+    return kind.replace("]", ", UTC]") if has_zone else kind, data, nulls.tobytes() if nulls.any() else None

@@ -20,11 +20,13 @@ from ._connection import Connection, file_format
 from ._errors import (
     CancelledError,
     ClosedError,
+    Error,
     InterfaceError,
     LineError,
     OperationalError,
     ProgrammingError,
     RetryError,
+    after,
     error_of,
 )
 from ._native import IpcBodies, read_ipc
@@ -65,6 +67,21 @@ class HttpConnection(Connection):
         self._idle = []
         self._busy = weakref.WeakSet()
         self._is_closed = False
+        self._process = os.getpid()
+
+    # Forks.
+
+    def _is_forked(self):
+        """Whether this process is a fork of the one that has the TCP connections.
+
+        It is asked before each use of the lock, which a thread that the fork does not have may hold.
+        """
+        return self._process != os.getpid()
+
+    def _check_process(self):
+        if self._is_forked():
+            message = f"the connection was opened in process {self._process}, and this is a fork of it"
+            raise ClosedError(message, code="57P03", hint="Open a connection in this process.")
 
     # Requests.
 
@@ -93,6 +110,7 @@ class HttpConnection(Connection):
 
     def _connected(self):
         """An exchange with a TCP connection: one that is idle and not closed by the server, or a new one."""
+        self._check_process()
         connection = None
         with self._lock:
             if self._is_closed:
@@ -114,11 +132,12 @@ class HttpConnection(Connection):
 
     def _ended(self, exchange, connection):
         """An exchange has ended; its TCP connection may be used again."""
-        with self._lock:
-            self._busy.discard(exchange)
-            if connection is not None and not self._is_closed and len(self._idle) < _MAX_IDLE:
-                self._idle.append(connection)
-                return
+        if not self._is_forked():
+            with self._lock:
+                self._busy.discard(exchange)
+                if connection is not None and not self._is_closed and len(self._idle) < _MAX_IDLE:
+                    self._idle.append(connection)
+                    return
         if connection is not None:
             connection.close()
 
@@ -157,14 +176,17 @@ class HttpConnection(Connection):
     def _insert(self, table, rows, durability, batch_rows, progress):
         count, last = 0, (None, None)
         for body, _ in IpcBodies(table, rows, batch_rows):
-            written, *last = self._send_rows(body, durability)
+            try:
+                written, *last = self._send_rows(body, durability)
+            except Error as error:
+                raise after(error, count)
             count += written
             if progress is not None:
                 progress(count)
         return count, *last
 
     def _commit(self, parts, durability):
-        bodies = [body for table, rows in parts for body, _ in IpcBodies(table, rows, 1 << 62)]
+        bodies = [body for table, rows in parts for body, _ in IpcBodies(table, rows)]
         return self._send_rows(b"".join(bodies), durability) if bodies else (0, None, None)
 
     def _send_rows(self, body, durability):
@@ -223,9 +245,8 @@ class HttpConnection(Connection):
     # The rest.
 
     def export(self, source, path):
-        query = source if " " in source.strip() else f"SELECT * FROM {quoted(source)}"
         kind = file_format(path)
-        result = self.sql(query)
+        result = self.sql(self._query_of(source))
         if kind == "parquet":
             import pyarrow.parquet
 
@@ -246,6 +267,8 @@ class HttpConnection(Connection):
         return json.loads(self._request("POST", f"/api/v1/backup?to={quote(os.fspath(path))}").read_all())
 
     def cancel(self):
+        if self._is_forked():
+            return
         with self._lock:
             busy = list(self._busy)
         for exchange in busy:
@@ -256,6 +279,7 @@ class HttpConnection(Connection):
         return False
 
     def cursor(self):
+        self._check_process()
         other = copy.copy(self)
         other._lock, other._idle, other._busy = threading.RLock(), [], weakref.WeakSet()
         return other
@@ -265,6 +289,10 @@ class HttpConnection(Connection):
         return self._is_closed
 
     def close(self):
+        if self._is_forked():
+            # What the other process uses stays open.
+            self._is_closed = True
+            return
         self.cancel()
         with self._lock:
             self._is_closed = True
@@ -283,13 +311,28 @@ class _Exchange:
         self._owner = owner
         self._connection = connection
         self._answer = None
+        # Whether the server has not read the whole request.
+        self._is_cut = False
         self.cancelled = False
         self.status = None
         self.headers = None
 
     def send(self, method, path, body, headers):
-        self._connection.request(method, path, body, headers)
-        self._answer = self._connection.getresponse()
+        try:
+            self._connection.request(method, path, body, headers)
+        except ConnectionError:
+            if self._connection.sock is None:
+                raise
+            self._is_cut = True
+            # A server that refuses a request may answer before it has read all of it, and hang up.
+            try:
+                self._answer = self._connection.getresponse()
+            except (OSError, http.client.HTTPException):
+                self._answer = None
+            if self._answer is None:
+                raise
+        else:
+            self._answer = self._connection.getresponse()
         self.status, self.headers = self._answer.status, self._answer.headers
 
     @property
@@ -300,6 +343,7 @@ class _Exchange:
         """The next bytes; none at the end."""
         if self._answer is None:
             return b""
+        self._owner._check_process()
         try:
             # As soon as there are bytes, so that the first rows do not wait for others.
             data = self._answer.read() if size < 0 else self._answer.read1(size)
@@ -339,7 +383,7 @@ class _Exchange:
         connection, self._connection, self._answer = self._connection, None, None
         if connection is None:
             return
-        if not keep or self.cancelled:
+        if not keep or self.cancelled or self._is_cut:
             connection.close()
             connection = None
         self._owner._ended(self, connection)
@@ -384,8 +428,12 @@ def _is_open(connection):
     """Whether the server has not closed an idle TCP connection."""
     if connection.sock is None:
         return False
-    readable, _, _ = select.select([connection.sock], [], [], 0)
-    return not readable
+    if hasattr(select, "poll"):
+        # It takes descriptors of any number.
+        poll = select.poll()
+        poll.register(connection.sock, select.POLLIN)
+        return not poll.poll(0)
+    return not select.select([connection.sock], [], [], 0)[0]
 
 
 def _in_json(value):

@@ -79,9 +79,7 @@ class Result:
 
     def batches(self):
         """The rows as Arrow batches, one after the other: each has Arrow's C array interface."""
-        stream = self._unread()
-        self._is_begun = True
-        return iter(stream.next_batch, None)
+        return iter(self._take().next_batch, None)
 
     def to_dicts(self):
         """The rows as a list of dicts."""
@@ -89,17 +87,14 @@ class Result:
         return [dict(zip(names, row)) for row in self.fetchall()]
 
     def __arrow_c_stream__(self, requested_schema=None):
-        stream = self._unread()
-        self._is_begun = True
-        return stream.__arrow_c_stream__(requested_schema)
+        return self._take().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self):
         return self._unread().__arrow_c_schema__()
 
     def _all(self, build):
         """What a library builds of all rows."""
-        stream = self._unread()
-        self._is_begun = True
+        stream = self._take()
         try:
             return build(stream)
         except BaseException:
@@ -115,6 +110,12 @@ class Result:
         if self._is_begun:
             raise InterfaceError("the rows were read already", hint="Keep what was read, or run the statement again.")
         return self._stream
+
+    def _take(self):
+        """The stream of the rows, for someone who reads all of them."""
+        stream = self._unread()
+        self._is_begun = True
+        return stream
 
     # Row by row.
 

@@ -1,6 +1,7 @@
 """Values of Python for SQL, and the parameters in the text of a statement."""
 
 import re
+import sys
 from datetime import date, datetime, time, timedelta, timezone
 
 # A text in single quotes, an identifier, a comment, a text in dollars, a parameter, or the end of a
@@ -20,6 +21,20 @@ _PIECES = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+# SQL's names of the units of NumPy's intervals.
+_UNITS = {
+    "Y": "years",
+    "M": "months",
+    "W": "weeks",
+    "D": "days",
+    "h": "hours",
+    "m": "minutes",
+    "s": "seconds",
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "ns": "nanoseconds",
+}
 
 
 def numbered(text, parameters):
@@ -94,10 +109,14 @@ def plain(value):
         if value != value:
             return None
         return str(value if value.tzinfo is None else value.astimezone(timezone.utc))
+    if isinstance(value, time) and value.tzinfo is not None:
+        raise TypeError(f"{value} has a zone, which a time of day cannot have")
     if isinstance(value, (date, time)):
         return str(value)
     if isinstance(value, timedelta):
-        return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
+        # Those of pandas also have nanoseconds.
+        seconds = f"{value.seconds} seconds {value.microseconds} microseconds"
+        return f"{value.days} days {seconds} {getattr(value, 'nanoseconds', 0)} nanoseconds"
     if isinstance(value, (list, tuple)):
         return "{" + ",".join(_element(plain(element)) for element in value) + "}"
     return _of_libraries(value)
@@ -114,10 +133,13 @@ def _of_libraries(value):
     kind = type(value).__name__
     if kind == "NAType":
         return None
-    if kind == "datetime64":
-        return None if str(value) == "NaT" else str(value)
+    if kind in ("datetime64", "timedelta64"):
+        # NaT is the only one that differs from itself.
+        if value != value:
+            return None
+        return str(in_units(value)) if kind == "datetime64" else _interval(value)
     if kind == "ndarray":
-        return plain(value.tolist())
+        return plain(list(value))
     if kind in ("Decimal", "UUID"):
         return str(value)
     if hasattr(value, "item"):
@@ -125,6 +147,23 @@ def _of_libraries(value):
         if type(item) is not type(value):
             return plain(item)
     raise TypeError(f"a parameter cannot be of type {type(value).__name__}")
+
+
+def in_units(times):
+    """A time of NumPy's, or an array of them, in a unit of the engine's: a second, or a part of it."""
+    unit, _ = sys.modules["numpy"].datetime_data(times.dtype)
+    if unit in ("ps", "fs", "as"):
+        unit = "ns"
+    elif unit not in ("s", "ms", "us", "ns"):
+        unit = "s"
+    return times.astype(f"M8[{unit}]", copy=False)
+
+
+def _interval(value):
+    unit, count = sys.modules["numpy"].datetime_data(value.dtype)
+    if unit not in _UNITS:
+        raise TypeError(f"a parameter cannot be a timedelta64 in the unit {unit}")
+    return f"{int(value.astype('i8')) * count} {_UNITS[unit]}"
 
 
 def _element(value):
