@@ -54,9 +54,8 @@ pub fn bucket(url: Option<&str>, directory: &Path) -> Outcome<Bucket> {
     match url {
         Some(url) => Ok(Bucket::open(url)?),
         None => {
-            let bucket = directory.join("bucket");
-            std::fs::create_dir_all(&bucket)?;
-            Ok(Bucket::open(&format!("file://{}", bucket.canonicalize()?.display()))?)
+            std::fs::create_dir_all(directory.join("bucket"))?;
+            crate::fleet::bucket(directory)
         }
     }
 }

@@ -51,15 +51,14 @@ pub fn run_node(arguments: &NodeArguments) -> Outcome<()> {
         owned.db.create_table(&rows::table(&first))?;
     }
     let mut batch = later(&first, owned.epoch)?;
-    let mut written = 0;
+    let mut is_first = true;
     loop {
         let count = batch.num_rows();
         owned.db.commit(Batch::new().with(rows::TABLE, batch).with_durability(Durability::Shared))?;
-        if written == 0 {
+        if std::mem::take(&mut is_first) {
             println!("writes");
             println!("{}", rows_of(&owned.db)?);
         }
-        written += count;
         println!("{count}");
         batch = later(&cpu.batch()?, owned.epoch)?;
     }
@@ -131,9 +130,11 @@ struct Losses<'a> {
     directory: &'a Path,
     url: Option<&'a str>,
     takeover_after: Duration,
-    /// The owner, and the node that stands by.
+    /// The owner, and the node that stands by. After a loss, these are the lost node and the new owner.
     nodes: [Node; 2],
+    /// Nodes that were started.
     started: usize,
+    is_lost: bool,
     /// Rows that were acknowledged.
     acknowledged: usize,
     left: u64,
@@ -151,7 +152,29 @@ impl<'a> Losses<'a> {
         let owner = start(0, directory, url, takeover_after)?;
         owner.wait_for_first_write()?;
         let nodes = [owner, start(1, directory, url, takeover_after)?];
-        Ok(Self { directory, url, takeover_after, nodes, started: 2, acknowledged: 0, left, lost: None })
+        Ok(Self {
+            directory,
+            url,
+            takeover_after,
+            nodes,
+            started: 2,
+            is_lost: false,
+            acknowledged: 0,
+            left,
+            lost: None,
+        })
+    }
+
+    /// Replaces the owner that was lost.
+    fn replace(&mut self) -> Outcome<()> {
+        self.nodes.swap(0, 1);
+        let lost = &self.nodes[1];
+        // What it had told before it was killed.
+        self.acknowledged += lost.lines.iter().map(|line| line.parse::<usize>()).sum::<Result<usize, _>>()?;
+        std::fs::remove_dir_all(&lost.directory)?;
+        self.nodes[1] = start(self.started, self.directory, self.url, self.takeover_after)?;
+        self.started += 1;
+        Ok(())
     }
 
     /// Checks what a new owner has found.
@@ -168,6 +191,9 @@ impl<'a> Losses<'a> {
 
 impl Worker for Losses<'_> {
     fn prepare(&mut self) -> Outcome<bool> {
+        if std::mem::take(&mut self.is_lost) {
+            self.replace()?;
+        }
         self.check()?;
         if self.left == 0 {
             return Ok(false);
@@ -185,12 +211,7 @@ impl Worker for Losses<'_> {
         owner.process.kill()?;
         owner.process.wait()?;
         standby.wait_for_first_write()?;
-        // What it had told before it was killed.
-        self.acknowledged += owner.lines.iter().map(|line| line.parse::<usize>()).sum::<Result<usize, _>>()?;
-        std::fs::remove_dir_all(&owner.directory)?;
-        self.nodes.swap(0, 1);
-        self.nodes[1] = start(self.started, self.directory, self.url, self.takeover_after)?;
-        self.started += 1;
+        self.is_lost = true;
         Ok(1)
     }
 }

@@ -19,7 +19,7 @@ mod side;
 
 pub use devices::{Devices, run as run_devices};
 pub use server::{Adopting, run as run_server};
-pub use side::{DEVICES, SERVER};
+pub use side::{DEVICES, SERVER, bucket};
 
 use crate::soak::Test;
 use devices::Shipped;
