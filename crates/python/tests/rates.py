@@ -39,15 +39,15 @@ def measured(name, work, rows, size):
 
 def main():
     arrays = columns(ROWS)
-    table = pyarrow.table(arrays)
-    frames = {"Arrow": table, "polars": polars.DataFrame(table), "pandas": pandas.DataFrame(arrays)}
-    size = table.nbytes
+    arrow = pyarrow.table(arrays)
+    frames = {"Arrow": arrow, "polars": polars.DataFrame(arrow), "pandas": pandas.DataFrame(arrays)}
+    size = arrow.nbytes
     with tempfile.TemporaryDirectory() as directory:
         for durability in ("interval", "sync"):
             for name, frame in frames.items():
                 path = Path(directory) / f"{durability}-{name}"
                 with fleetdb.connect(path, durability=durability, progress=False) as db:
-                    db.insert("t", table.slice(0, 1), key="id", time="ts", create=True)
+                    db.insert("t", arrow.slice(0, 1), key="id", time="ts", create=True)
                     work = lambda db=db, frame=frame: db.insert("t", frame)
                     measured(f"insert from {name} at {durability}", work, ROWS, size)
         with fleetdb.connect(path, progress=False) as db:
@@ -57,13 +57,13 @@ def main():
                 work = lambda db=db, name=name: getattr(db.sql("SELECT * FROM t"), name)()
                 measured(f"SELECT * as {name}()", work, ROWS, size)
         other = duckdb.connect(str(Path(directory) / "duckdb.db"))
-        other.execute("CREATE TABLE t AS SELECT * FROM table LIMIT 0")
+        other.execute("CREATE TABLE t AS SELECT * FROM arrow LIMIT 0")
         for name, frame in frames.items():
-            measured(
-                f"DuckDB: insert from {name}", lambda: other.execute("INSERT INTO t SELECT * FROM frame"), ROWS, size
-            )
+            other.register("frame", frame)
+            work = lambda: other.execute("INSERT INTO t SELECT * FROM frame")
+            measured(f"DuckDB: insert from {name}", work, ROWS, size)
         other.execute(f"DELETE FROM t WHERE rowid >= {ROWS}")
-        measured("DuckDB: SELECT * as Arrow", lambda: other.execute("SELECT * FROM t").to_arrow_table(), ROWS, size)
+        measured("DuckDB: SELECT * as Arrow", lambda: other.sql("SELECT * FROM t").to_arrow_table(), ROWS, size)
 
 
 main()
