@@ -9,7 +9,7 @@ use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
 use crate::scan::{TableView, View};
 use crate::schema::TableSchema;
-use crate::segment::Listed;
+use crate::segment::{Listed, Segments};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -19,8 +19,7 @@ pub(crate) struct Table {
     pub(crate) active: Arc<Memtable>,
     /// Oldest first.
     pub(crate) frozen: Vec<Arc<Memtable>>,
-    /// Oldest first.
-    pub(crate) segments: Arc<Vec<Arc<Listed>>>,
+    pub(crate) segments: Arc<Segments>,
     /// The deletes that the manifest lists.
     deletes: Arc<Deletes>,
 }
@@ -38,9 +37,8 @@ impl Table {
     }
 
     /// Replaces the segments, given in any order, and the deletes that the manifest lists.
-    pub(crate) fn set_segments(&mut self, mut segments: Vec<Arc<Listed>>, deletes: &[Delete]) {
-        segments.sort_by_key(|listed| (listed.entry.generation, listed.entry.id));
-        self.segments = Arc::new(segments);
+    pub(crate) fn set_segments(&mut self, segments: Vec<Arc<Listed>>, deletes: &[Delete]) {
+        self.segments = Arc::new(Segments::new(segments));
         self.deletes = Arc::new(Deletes::listed(deletes));
     }
 

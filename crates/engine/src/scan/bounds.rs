@@ -60,6 +60,12 @@ impl ScanBounds {
         self.from.is_none_or(|from| times.1 >= from) && self.to.is_none_or(|to| times.0 <= to)
     }
 
+    /// Whether all rows of a time span are requested, of all containers.
+    pub(crate) fn takes_all_of(&self, times: (i64, i64)) -> bool {
+        let is_inside = self.from.is_none_or(|from| from <= times.0) && self.to.is_none_or(|to| times.1 <= to);
+        is_inside && self.newest.is_none() && self.keys.is_none() && self.tests.is_empty()
+    }
+
     pub(crate) fn passes(&self, key: &[u8]) -> Result<bool> {
         if self.tests.is_empty() {
             return Ok(true);

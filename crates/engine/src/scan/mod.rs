@@ -6,12 +6,14 @@
 //!    and yields Arrow batches in (key, time) order ([`rows`]).
 //! 3. [`Container`](container::Container) reads one container through the same merge. Aggregates
 //!    take the totals of whole segment parts from the container index.
-//! 4. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
+//! 4. [`TableView::count`] adds up what indexes know about rows ([`count`]).
+//! 5. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
 pub(crate) mod bounds;
 mod collection;
 pub(crate) mod container;
 pub(crate) mod containers;
+mod count;
 mod followed_by;
 pub(crate) mod last;
 pub(crate) mod merge;
@@ -30,13 +32,12 @@ use crate::memtable::MemtableView;
 use crate::memtable::selection::Selection;
 use crate::memtable::sorted::Sorted;
 use crate::schema::{Column, TableSchema};
-use crate::segment::{Listed, PAGE_ROWS};
+use crate::segment::{Listed, PAGE_ROWS, Segments};
 use crate::wal::record::Removal;
 use crate::write::batch::DeleteRequest;
 use crate::write::value::{Value, misfit_code};
 use bounds::{KeyTest, ScanBounds};
-use merge::Merge;
-use source::{PageMemo, Source};
+use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -84,8 +85,7 @@ impl View {
 #[derive(Clone)]
 pub struct TableView {
     pub(crate) schema: Arc<TableSchema>,
-    /// Oldest first.
-    pub(crate) segments: Arc<Vec<Arc<Listed>>>,
+    pub(crate) segments: Arc<Segments>,
     /// Oldest first.
     pub(crate) memtables: Vec<MemtableView>,
     pub(crate) deletes: DeleteSet,
@@ -246,47 +246,6 @@ impl TableView {
     /// The manifest entries of the segments, oldest first.
     pub fn segment_entries(&self) -> impl Iterator<Item = &SegmentEntry> {
         self.segments.iter().map(|listed| &listed.entry)
-    }
-
-    /// The number of rows of the table; see [`count_of`](Self::count_of).
-    pub fn count(&self) -> Result<u64> {
-        self.count_of(&ScanRequest::all())
-    }
-
-    /// The number of rows that match a request; its columns and limit are ignored. A segment is not
-    /// read if all its rows match and its times do not overlap another source.
-    ///
-    /// # Errors
-    /// See [`scan`](Self::scan).
-    pub fn count_of(&self, request: &ScanRequest) -> Result<u64> {
-        let bounds = self.bounds(request)?;
-        let Sources { list, _charge } = self.sources(&bounds, 0)?;
-        let spans: Vec<Option<(i64, i64)>> = list.iter().map(Source::span).collect();
-        let apart = |number: usize, span: (i64, i64)| {
-            let others = spans.iter().enumerate().filter(|(other, _)| *other != number);
-            others.flat_map(|(_, other)| other).all(|other| other.1 < span.0 || span.1 < other.0)
-        };
-        let known: Vec<Option<u64>> = list
-            .iter()
-            .zip(&spans)
-            .enumerate()
-            .map(|(number, (source, span))| match span {
-                None => Some(0),
-                Some(span) => source.whole_rows(*span, &bounds, &self.deletes).filter(|_| apart(number, *span)),
-            })
-            .collect();
-        let mut rows: u64 = known.iter().flatten().sum();
-        let list = Arc::into_inner(list).ok_or_else(|| Error::bug("the sources of a count are shared"))?;
-        let rest: Vec<Source> =
-            list.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(s, _)| s).collect();
-        let rest = Arc::new(rest);
-        let mut memos: Vec<PageMemo> = rest.iter().map(|_| PageMemo::default()).collect();
-        let mut merge = Merge::new(&rest, bounds.clone());
-        while let Some(runs) = merge.next()? {
-            let picks = merge::pick(&rest, &runs, &bounds, &mut memos)?;
-            rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
-        }
-        Ok(rows)
     }
 
     fn places(&self, projection: &Projection) -> Result<Vec<usize>> {

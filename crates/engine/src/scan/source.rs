@@ -81,8 +81,7 @@ impl Source {
 
     /// The number of rows, if all of them match and are valid; `span` is the source's.
     pub(crate) fn whole_rows(&self, span: Span, bounds: &ScanBounds, deletes: &DeleteSet) -> Option<u64> {
-        let inside = bounds.from.is_none_or(|from| from <= span.0) && bounds.to.is_none_or(|to| span.1 <= to);
-        if bounds.keys.is_some() || !bounds.tests.is_empty() || !inside {
+        if !bounds.takes_all_of(span) {
             return None;
         }
         match self {

@@ -26,7 +26,8 @@ use crate::io::Io;
 use crate::manifest::SegmentEntry;
 use crate::schema::Role;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
 /// Rows per page. A column of long texts has pages of 2,048, 1,024 and so on. All pages of a column
 /// in a row group have the same size, so that a row's page can be computed.
@@ -102,6 +103,30 @@ impl Listed {
             return Arc::clone(self);
         }
         Arc::new(Self { segment: Arc::clone(&self.segment), entry: entry.clone() })
+    }
+}
+
+/// The segments of a table, oldest first.
+#[derive(Default)]
+pub(crate) struct Segments {
+    list: Vec<Arc<Listed>>,
+    /// The number of rows, once it was counted.
+    pub(crate) rows: OnceLock<u64>,
+}
+
+impl Segments {
+    /// Segments in any order.
+    pub(crate) fn new(mut list: Vec<Arc<Listed>>) -> Self {
+        list.sort_by_key(|listed| (listed.entry.generation, listed.entry.id));
+        Self { list, rows: OnceLock::new() }
+    }
+}
+
+impl Deref for Segments {
+    type Target = [Arc<Listed>];
+
+    fn deref(&self) -> &[Arc<Listed>] {
+        &self.list
     }
 }
 
