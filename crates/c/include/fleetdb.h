@@ -186,8 +186,9 @@ int fleetdb_close(fleetdb *db);
 // (BEGIN ... COMMIT).
 //
 // If COMMIT gives FLEETDB_BUSY, nothing is written and the transaction is still open, but not its
-// savepoints: run COMMIT again later, or ROLLBACK. Any other error of COMMIT ends the transaction.
-// Its changes are then not written, except that FLEETDB_FULL and FLEETDB_CLOSED leave that open.
+// savepoints: run COMMIT again later, or ROLLBACK. After FLEETDB_CANCELLED, only ROLLBACK helps. Any
+// other error of COMMIT ends the transaction. Its changes are then not written, except that
+// FLEETDB_FULL and FLEETDB_CLOSED leave that open.
 int fleetdb_exec(fleetdb *db,
                  const char *sql,
                  int64_t *changed);

@@ -38,7 +38,7 @@ pub(crate) struct Stop {
 pub(crate) struct Begun(u64);
 
 impl Begun {
-    /// Of what must be done to its end.
+    /// Of what begins although it was stopped.
     pub(crate) const BEYOND_STOPS: Self = Self(u64::MAX);
 }
 
@@ -243,13 +243,7 @@ impl Work {
         }
         let mut changed = None;
         for statement in self.session.parse(text)? {
-            let is_commit = matches!(statement.command().kind, Ok(Kind::Commit));
-            let failed = self.session.check_transaction().err().filter(|_| is_commit);
             let done = self.execute(statement, begun)?;
-            // COMMIT of a failed transaction rolls it back. Its caller sees no tag, and must know.
-            if let Some(failed) = failed {
-                return Err(failed);
-            }
             changed = self.drained(done)?;
         }
         Ok(changed)
@@ -286,24 +280,31 @@ impl Work {
 
     /// Runs a statement. A COMMIT that the engine has no room for leaves its transaction open.
     fn answer(&self, statement: Statement) -> Result<Answer> {
-        match statement.command().kind {
-            Ok(Kind::Commit) => self.session.commit_or_stay(),
-            _ => self.session.execute(statement),
+        if !matches!(statement.command().kind, Ok(Kind::Commit)) {
+            return self.session.execute(statement);
         }
+        // COMMIT of a failed transaction rolls it back. Its caller sees no tag, and must know.
+        let failed = self.session.check_transaction().err();
+        let committed = self.session.commit_or_stay()?;
+        failed.map_or(Ok(committed), Err)
     }
 
-    /// Writes rows: as a batch, or in the open transaction.
+    /// Writes rows: as a batch, or in the open transaction. After an error they are still there.
     ///
     /// # Errors
     /// Those of the engine; or the transaction is too large.
-    pub(crate) fn write(&self, rows: Batch) -> Result<()> {
+    pub(crate) fn write(&self, rows: &mut Batch) -> Result<()> {
         let session = &self.session;
         session.check_may_write("INSERT")?;
         if session.is_in_transaction() {
             // What was gathered in part must not be committed.
-            return session.gather(rows).inspect_err(|_| session.fail_transaction());
+            session.gather(rows.clone()).inspect_err(|_| session.fail_transaction())?;
+        } else {
+            *rows = std::mem::take(rows).with_durability(session.durability());
+            self.store().writer()?.commit(&*rows)?;
         }
-        self.store().writer()?.commit(rows.with_durability(session.durability())).map(drop)
+        *rows = Batch::new();
+        Ok(())
     }
 
     /// Prepares a statement.

@@ -3,7 +3,7 @@
 //! 1. The mode says whether the table is created, replaced or must exist. A new table has the columns of the
 //!    rows. Its primary key is the key of a device and the time, as the options say.
 //! 2. Rows are written in batches, each as a whole; in a transaction, with its COMMIT.
-//! 3. A key of which a part was guessed must tell all rows apart: otherwise rows would replace each other. A
+//! 3. If a part of the key was guessed, it must tell all rows apart: otherwise rows would replace each other. A
 //!    new table that does not get all of its rows is dropped again.
 //! 4. A table that exists keeps its key. Options that name another are an error.
 
@@ -237,10 +237,12 @@ impl State {
                 return Err(Error::new(Code::UndefinedTable, message));
             }
             IngestMode::Append => return self.work.view()?.table(table).map(|_| None),
-            IngestMode::Replace if is_there => self.work.run_since(&format!("DROP TABLE {name}"), begun).map(drop)?,
             IngestMode::Create | IngestMode::CreateAppend | IngestMode::Replace => {}
         }
         let (definition, is_guessed) = to.definition(table, rows)?;
+        if is_there && to.mode() == IngestMode::Replace {
+            self.work.run_since(&format!("DROP TABLE {name}"), begun)?;
+        }
         self.work.run_since(&statement(&definition, to.is_temporary), begun)?;
         let is_saved = self.begin_to_write()?;
         if is_saved {

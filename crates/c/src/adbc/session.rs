@@ -166,8 +166,8 @@ impl State {
     ///
     /// # Errors
     /// Those of [`Work::write`].
-    pub(super) fn write(&mut self, rows: Batch) -> Result<()> {
-        self.work.write(rows).map_err(|error| match error.code() {
+    pub(super) fn write(&mut self, mut rows: Batch) -> Result<()> {
+        self.work.write(&mut rows).map_err(|error| match error.code() {
             Code::LimitExceeded if self.is_in_transaction() => {
                 error.with_hint("With autocommit, rows are written in several batches.")
             }

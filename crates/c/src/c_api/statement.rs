@@ -230,7 +230,7 @@ const FULL_BYTES: usize = MAX_BATCH_BYTES / 2 - MAX_VALUE_BYTES;
 /// Rows that are written as one batch.
 pub(crate) struct Gathered {
     batch: Batch,
-    /// The memory of the batch, twice: what is full doubles, and a commit writes a copy.
+    /// The memory of the batch, twice: what is full doubles, and a transaction takes a copy.
     memory: MemoryReservation,
 }
 
@@ -277,8 +277,7 @@ impl Gathered {
         if self.batch.is_empty() {
             return Ok(());
         }
-        work.write(self.batch.clone())?;
-        self.batch = Batch::new();
+        work.write(&mut self.batch)?;
         self.memory.release();
         Ok(())
     }

@@ -7,7 +7,7 @@ use fleetdb_engine::{Database, Durability, Settings};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
-/// Threads, of which the one that flushes waits for a word.
+/// Threads. The one that flushes waits for a word.
 struct LateFlush {
     threads: Arc<dyn Spawn>,
     word: Mutex<Option<Receiver<()>>>,

@@ -81,8 +81,9 @@ pub unsafe extern "C" fn fleetdb_close(db: *mut FleetdbHandle) -> c_int {
 /// (BEGIN ... COMMIT).
 ///
 /// If COMMIT gives FLEETDB_BUSY, nothing is written and the transaction is still open, but not its
-/// savepoints: run COMMIT again later, or ROLLBACK. Any other error of COMMIT ends the transaction.
-/// Its changes are then not written, except that FLEETDB_FULL and FLEETDB_CLOSED leave that open.
+/// savepoints: run COMMIT again later, or ROLLBACK. After FLEETDB_CANCELLED, only ROLLBACK helps. Any
+/// other error of COMMIT ends the transaction. Its changes are then not written, except that
+/// FLEETDB_FULL and FLEETDB_CLOSED leave that open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fleetdb_exec(db: *mut FleetdbHandle, sql: *const c_char, changed: *mut i64) -> c_int {
     on_database(db, |_, work| {
