@@ -2,7 +2,7 @@
 
 use crate::batches::Batches;
 use crate::container::{Container, last_rows};
-use crate::errors::{closed, plain};
+use crate::errors::{after, closed, plain};
 use crate::state::{Done, Number, State};
 use crate::stream::{Stream, stream};
 use crate::values::values_of;
@@ -69,16 +69,14 @@ impl Connection {
 
     /// Refuses a connection that cannot write, before rows are read for it.
     fn check_writes(&self, py: Python<'_>) -> PyResult<()> {
-        let checked = self.opened().and_then(|store| store.writer().map(|_| ()));
+        let writer = || self.store.lock().as_ref().ok_or_else(closed)?.writer().map(|_| ());
+        let checked = self.worker.check_process().and_then(|()| writer());
         checked.map_err(|error| plain(py, &error))
     }
 
-    /// Writes a batch, which comes after `before` rows of the same call.
-    fn write(&self, py: Python<'_>, batch: Batch, before: u64) -> PyResult<Acknowledged> {
-        let job = move |state: &mut State, _: &Ticket| {
-            let done = state.store.writer().and_then(|db| db.commit(batch));
-            done.map_err(|error| after(error, before))
-        };
+    /// Writes a batch.
+    fn write(&self, py: Python<'_>, batch: Batch) -> PyResult<Acknowledged> {
+        let job = move |state: &mut State, _: &Ticket| state.store.writer().and_then(|db| db.commit(batch));
         self.worker.run(py, None, job)
     }
 }
@@ -181,19 +179,20 @@ impl Connection {
         let (mut batches, cancels) = (Batches::new(batch_rows, BATCH_BYTES), self.worker.cancels());
         let (mut count, mut last) = (0, None);
         loop {
-            let parts = batches.next(|| rows.get().next(py))?;
+            let failed = |error| after(py, error, count);
+            let parts = batches.next(|| rows.get().next(py)).map_err(failed)?;
             if parts.is_empty() {
                 return Ok(written(count, last));
             }
             py.check_signals()?;
             if self.worker.cancels() != cancels {
                 let error = Error::new(Code::Cancelled, "the rows that are left were not written");
-                return Err(plain(py, &after(error, count)));
+                return Err(failed(plain(py, &error)));
             }
             let batch = Batch::new().with_durability(durability);
             let batch = parts.into_iter().fold(batch, |batch, part| batch.with(&table, part));
             let rows = batch.rows() as u64;
-            last = Some(self.write(py, batch, count)?);
+            last = Some(self.write(py, batch).map_err(failed)?);
             count += rows;
             if let Some(progress) = &progress {
                 progress.tell(py, count)?;
@@ -219,7 +218,7 @@ impl Connection {
             }
         }
         let rows = batch.rows() as u64;
-        let acknowledged = if rows > 0 { Some(self.write(py, batch, 0)?) } else { None };
+        let acknowledged = if rows > 0 { Some(self.write(py, batch)?) } else { None };
         Ok(written(rows, acknowledged))
     }
 
@@ -356,14 +355,6 @@ fn level(name: Option<&str>) -> Result<Option<Durability>> {
 fn written(rows: u64, acknowledged: Option<Acknowledged>) -> Written {
     let (sequence, durability) = acknowledged.map(|done| (done.sequence.0, done.durability.to_string())).unzip();
     (rows, sequence, durability)
-}
-
-/// The error of a batch, after rows that were written before it.
-fn after(error: Error, rows: u64) -> Error {
-    match rows {
-        0 => error,
-        _ => error.context(format_args!("after {rows} rows, which are written")),
-    }
 }
 
 fn write_lines(

@@ -23,6 +23,13 @@ pub(crate) fn plain(py: Python<'_>, error: &Error) -> PyErr {
     raised(py, error, None)
 }
 
+/// The exception of a batch, or of reading it, after rows that were written before it.
+pub(crate) fn after(py: Python<'_>, error: PyErr, rows: u64) -> PyErr {
+    let module = py.import(intern!(py, "fleetdb._errors"));
+    let after = module.and_then(|module| module.call_method1(intern!(py, "after"), (error.value(py), rows)));
+    after.map_or_else(|failed| failed, PyErr::from_value)
+}
+
 /// The error of a connection that was closed.
 pub(crate) fn closed() -> Error {
     Error::closed("the connection is closed")

@@ -198,9 +198,10 @@ def test_times_of_numpy_in_lists_keep_their_unit(db):
         assert [column.type for column in db.schema(f"t_{unit}")] == ["BIGINT", kind]
         found = db.sql(f"SELECT at = $1::timestamp(9) FROM t_{unit} ORDER BY id", [at]).fetchall()
         assert found == [(True,), (None,), (None,)]
-    day = datetime.datetime(2026, 1, 1)
-    db.insert("mixed", {"id": [1, 2], "at": [day, numpy.datetime64("2026-01-01", "D")]}, time=False, create=True)
-    assert rows(db, "mixed") == [(1, day), (2, day)]
+    pandas, day = pytest.importorskip("pandas"), datetime.datetime(2026, 1, 1)
+    mixed = [day, numpy.datetime64("2026-01-01", "D"), pandas.NA]
+    db.insert("mixed", {"id": [1, 2, 3], "at": mixed}, time=False, create=True)
+    assert rows(db, "mixed") == [(1, day), (2, day), (3, None)]
     for value in (7, day.replace(tzinfo=UTC)):
         with pytest.raises(TypeError, match=f"a datetime64 and a value of type {type(value).__name__}"):
             db.insert("mixed", {"id": [1, 2], "at": [numpy.datetime64(1, "s"), value]})
@@ -237,6 +238,21 @@ def test_a_frame_is_written_in_batches(db):
         db.insert("t", wrong, batch_rows=1000)
     # The first two batches were written.
     assert db.table("t").count() == 4500
+
+
+def test_an_error_of_the_rows_says_what_was_written_before(db):
+    pyarrow = pytest.importorskip("pyarrow")
+    schema = pyarrow.schema([("id", pyarrow.int64())])
+
+    def breaking():
+        for first in (0, 1000):
+            yield pyarrow.record_batch([pyarrow.array(range(first, first + 1000))], schema=schema)
+        raise ValueError("the sensor is gone")
+
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    with pytest.raises(fleetdb.Error, match="^after 2000 rows, which are written: .*the sensor is gone"):
+        db.insert("t", pyarrow.RecordBatchReader.from_batches(schema, breaking()), batch_rows=1000)
+    assert db.table("t").count() == 2000
 
 
 def test_lazy_frames_and_readers_are_read(db):

@@ -107,7 +107,7 @@ def test_parameters_are_values(reads):
     values = [some, datetime.time(1, 2, 3, 4), [1, None, 3], ["a b", "", 'q"', None, "null"], float("inf")]
     assert reads.sql(text, values).fetchone() == tuple(values)
     numpy = pytest.importorskip("numpy")
-    values = [numpy.int32(7), numpy.datetime64("2026-01-02T00:00:00", "ns")]
+    values = [numpy.array(7, "i4"), numpy.datetime64("2026-01-02T00:00:00", "ns")]
     assert reads.sql("SELECT kwh FROM reads WHERE meter = ? AND ts = ?", values).fetchall() == [(1.5,)]
     with pytest.raises(TypeError, match="of type object"):
         reads.sql("SELECT $1", [object()])

@@ -140,8 +140,8 @@ def error_of(code, message, hint=None, position=None):
 
 
 def after(error, rows):
-    """The error of a batch, after rows that were written before it."""
-    if rows:
+    """The error of a batch, or of reading it, after rows that were written before it."""
+    if rows and isinstance(error, Error):
         error.message = f"after {rows} rows, which are written: {error.message}"
         error.args = (error.message,)
     return error

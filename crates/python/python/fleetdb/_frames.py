@@ -92,8 +92,8 @@ def _of_list(values):
         return values
 
     def time(value):
-        # NaT is the only time that differs from itself.
-        if value is None or value != value:
+        # NaT is the only time that differs from itself. The NULL of pandas has no truth value.
+        if value is None or type(value).__name__ == "NAType" or value != value:
             return numpy.datetime64("NaT", "s")
         if type(value) is numpy.datetime64 or (type(value) is datetime and value.tzinfo is None):
             return numpy.datetime64(value)

@@ -175,15 +175,19 @@ class HttpConnection(Connection):
 
     def _insert(self, table, rows, durability, batch_rows, progress):
         count, last = 0, (None, None)
-        for body, _ in IpcBodies(table, rows, batch_rows):
+        bodies = IpcBodies(table, rows, batch_rows)
+        while True:
             try:
+                # Reading them may fail as well.
+                body, _ = next(bodies, (None, 0))
+                if body is None:
+                    return count, *last
                 written, *last = self._send_rows(body, durability)
             except Error as error:
                 raise after(error, count)
             count += written
             if progress is not None:
                 progress(count)
-        return count, *last
 
     def _commit(self, parts, durability):
         bodies = [body for table, rows in parts for body, _ in IpcBodies(table, rows)]

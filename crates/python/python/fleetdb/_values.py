@@ -139,7 +139,7 @@ def _of_libraries(value):
             return None
         return str(in_units(value)) if kind == "datetime64" else _interval(value)
     if kind == "ndarray":
-        return plain(list(value))
+        return plain(list(value) if value.ndim else value[()])
     if kind in ("Decimal", "UUID"):
         return str(value)
     if hasattr(value, "item"):
