@@ -110,7 +110,7 @@ pub(crate) struct Worker {
     /// The job that runs.
     running: Arc<Mutex<Option<Arc<Ticket>>>>,
     canceller: Canceller,
-    /// How often something was cancelled.
+    /// The number of cancellations so far.
     cancels: AtomicU64,
     /// The process that has the thread.
     process: u32,
@@ -294,7 +294,8 @@ impl Worker {
         self.hand_over(&Arc::default(), |state, _| job(state)).ok();
     }
 
-    /// How often something was cancelled. Who does one thing in several jobs stops when it changes.
+    /// The number of cancellations so far. A call of several jobs compares it between them, and ends when
+    /// it has changed.
     pub(crate) fn cancels(&self) -> u64 {
         self.cancels.load(Ordering::Acquire)
     }

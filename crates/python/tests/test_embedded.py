@@ -12,6 +12,7 @@ from pathlib import Path
 
 import fleetdb
 import pytest
+from forks import in_fork, refusals
 
 SOURCE = str(Path(__file__).parent.parent / "python")
 LONG = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
@@ -89,26 +90,15 @@ def test_a_reader_sees_what_the_writer_writes_next(embedded, tmp_path):
 def test_a_fork_gets_an_error_and_harms_nothing(embedded, tmp_path):
     embedded.insert("t", {"id": [1]}, create=True)
     result = embedded.sql("SELECT * FROM t")
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = []
+
+    def child():
         embedded.cancel()
         uses = (lambda: embedded.sql("SELECT 1"), result.fetchall, embedded.cursor)
-        for use in (*uses, lambda: embedded.insert("t", {"id": [2]})):
-            try:
-                use()
-                said.append("nothing")
-            except fleetdb.ClosedError as error:
-                said.append(f"{error.code} {os.getppid() == os.getppid() and str(os.getppid()) in str(error)}")
-            except BaseException as error:
-                said.append(repr(error))
+        said = refusals(*uses, lambda: embedded.insert("t", {"id": [2]}))
         embedded.close()
-        os.write(write, "\n".join(said).encode())
-        os._exit(0)
-    os.close(write)
-    said = os.read(read, 10_000).decode().splitlines()
-    os.waitpid(child, 0)
+        return said
+
+    said = in_fork(child)
     assert said == ["57P03 True"] * 4
     assert result.fetchall() == [(1,)]
     embedded.insert("t", {"id": [2]})

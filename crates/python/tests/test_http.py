@@ -12,6 +12,7 @@ import fleetdb
 import pytest
 import servers
 from conftest import NO_SERVER
+from forks import in_fork, refusals
 
 pytestmark = pytest.mark.skipif(servers.command() is None, reason=NO_SERVER)
 LONG = "SELECT count(*) FROM generate_series(1, 100000000000) AS g(n)"
@@ -244,28 +245,16 @@ def test_a_fork_gets_an_error_and_harms_nothing(server):
         thread = threading.Thread(target=hold)
         thread.start()
         is_held.wait()
-        read, write = os.pipe()
-        child = os.fork()
-        if child == 0:
-            # A lock that nobody opens ends the test.
-            signal.alarm(30)
-            said = []
-            for use in (lambda: db.sql("SELECT 1"), result._stream.next_rows, db.cursor):
-                try:
-                    use()
-                    said.append("nothing")
-                except fleetdb.ClosedError as error:
-                    said.append(f"{error.code} {str(os.getppid()) in str(error)}")
-                except BaseException as error:
-                    said.append(repr(error))
+
+        def child():
+            nonlocal result
+            said = refusals(lambda: db.sql("SELECT 1"), result._stream.next_rows, db.cursor)
             db.cancel()
-            del result
+            result = None
             db.close()
-            os.write(write, "\n".join(said).encode())
-            os._exit(0)
-        os.close(write)
-        said = os.read(read, 10_000).decode().splitlines()
-        os.waitpid(child, 0)
+            return said
+
+        said = in_fork(child)
         may_go.set()
         thread.join()
         assert said == ["57P03 True"] * 3
