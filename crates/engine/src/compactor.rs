@@ -12,8 +12,9 @@ use crate::flush;
 use crate::ids::{SegmentId, TableId};
 use crate::manifest::{Edit, SegmentEntry, Slice, State};
 use crate::schema::TableSchema;
-use crate::segment::{Listed, file_name};
+use crate::segment::{Listed, Segments, file_name};
 use crate::state::Shared;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -91,6 +92,12 @@ impl Shared {
 
     fn plan(&self, full: bool) -> Option<(Arc<TableSchema>, Step, PlanFacts)> {
         let now_ns = self.io.clock.wall_ns();
+        let segments: Vec<Arc<Segments>> =
+            self.catalog.read().tables.values().map(|table| Arc::clone(&table.segments)).collect();
+        // Those that cannot be read are merged, which reports the error.
+        segments.iter().flat_map(|list| list.iter()).for_each(|listed| drop(listed.segment.read_container_times()));
+        let times: HashMap<_, _> = segments.iter().flat_map(|list| list.container_times()).collect();
+        let times_of = |id| times.get(&id).copied();
         let manifest = self.manifest.lock();
         let state = manifest.state();
         for schema in state.tables.values() {
@@ -99,7 +106,7 @@ impl Shared {
                 state.segments_of(schema.id).partition(|entry| entry.generation.0 <= apart);
             let deletes = state.deletes_of(schema.id);
             let expired = schema.expired(now_ns);
-            let facts = plan::Facts { deletes, expired, flushed: state.flushed, full };
+            let facts = plan::Facts { deletes, expired, flushed: state.flushed, full, times_of: &times_of };
             if let Some(step) = plan::next(&newer, &facts).or_else(|| plan::next(&older, &facts)) {
                 let (deletes, purged) = Self::listed_deletes(state, schema.id);
                 let facts = PlanFacts { deletes, expired, purged };

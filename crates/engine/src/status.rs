@@ -71,10 +71,11 @@ impl Status {
     /// The part that is known from tables and segments.
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let entries = || catalog.tables.values().flat_map(|table| table.segments.iter().map(|listed| &listed.entry));
-        let debt = catalog
-            .tables
-            .values()
-            .map(|table| plan::debt_bytes(&table.segments.iter().map(|listed| &listed.entry).collect::<Vec<_>>()));
+        let debt = catalog.tables.values().map(|table| {
+            let entries: Vec<_> = table.segments.iter().map(|listed| &listed.entry).collect();
+            let times = table.segments.container_times();
+            plan::debt_bytes(&entries, &|id| times.get(&id).copied())
+        });
         Self {
             memtable_bytes: catalog.tables.values().map(|table| table.active.read().bytes()).sum(),
             segments: entries().count(),

@@ -1,7 +1,8 @@
 //! Compaction: merges the segments of a time partition into fewer, without deleted and expired
 //! rows.
 //!
-//! 1. [`plan`] chooses which segments to merge or to drop.
+//! 1. [`plan`] chooses which segments to merge or to drop. [`joined`] finds those whose merge would not
+//!    make reads faster.
 //! 2. [`merge`] streams them through the scan's merge, one row group at a time, into new files
 //!    under temporary names, which are synced and renamed. Then the directory is synced.
 //! 3. The caller makes one manifest edit that replaces the segments. Only then does it remove the
@@ -15,6 +16,7 @@
 //! in the manifest yet (a crash could undo them).
 
 pub(crate) mod deleted_keys;
+pub(crate) mod joined;
 pub(crate) mod plan;
 
 use self::deleted_keys::SegmentDeletes;

@@ -5,7 +5,8 @@
 //! 1. Drop what retention or a delete of all containers has emptied, without reading it.
 //! 2. Merge [`FAN_IN`] or more adjacent runs of similar size (size-tiered, like RocksDB's universal
 //!    compaction): each row is written once per tier, and a group of n flushes has fewer than
-//!    `FAN_IN * log(n)` runs.
+//!    `FAN_IN * log(n)` runs. Runs whose containers are long and do not overlap in time count as one
+//!    ([`joined`]).
 //! 3. Merge a partition that the last flushes did not touch into one run, if the late rows are
 //!    worth it.
 //! 4. Rewrite a segment if retention hides half of it, or if many deletes affect it.
@@ -13,6 +14,7 @@
 //! Runs must be adjacent in age: the merged run takes the place of its newest part, so older rows
 //! would overtake a run between its parts.
 
+use super::joined::{MAX_JOINED, TimesOf, joined};
 use crate::flush::partition_span;
 use crate::ids::{Generation, SegmentId};
 use crate::manifest::{Delete, SegmentEntry, Slice};
@@ -35,6 +37,8 @@ const MAX_DELETES: usize = 64;
 /// container looks at. It is far above what a partition of terabytes has while compaction keeps up:
 /// about `FAN_IN - 1` runs per tier.
 pub(crate) const MAX_RUNS: usize = 8 * FAN_IN;
+// Flushes may not wait for runs that are not merged.
+const _: () = assert!(MAX_JOINED < MAX_RUNS);
 
 /// One step of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +59,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) flushed: Generation,
     /// Whether to merge every partition into one run and rewrite all deleted or expired rows.
     pub(crate) full: bool,
+    pub(crate) times_of: &'a TimesOf<'a>,
 }
 
 /// The segments of one partition.
@@ -96,17 +101,19 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
             }
             continue;
         }
-        let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
-        for newest in (0..runs.len()).rev() {
+        let joined = joined(group.runs.values(), facts.times_of);
+        let bytes: Vec<u64> = joined.iter().map(|run| group.run_bytes(run)).collect();
+        for newest in (0..joined.len()).rev() {
             let (mut oldest, mut total) = (newest, bytes[newest]);
             while oldest > 0 && bytes[oldest - 1] <= SAME_SIZE * total {
                 oldest -= 1;
                 total += bytes[oldest];
             }
             if newest - oldest + 1 >= FAN_IN {
-                return Some(group.merge(runs[oldest..=newest].iter().copied()));
+                return Some(group.merge(joined[oldest..=newest].iter()));
             }
         }
+        let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
         let quiet = group.runs.keys().last().is_some_and(|last| last.0 + QUIET_GENERATIONS <= facts.flushed.0);
         let (all, largest) = (bytes.iter().sum::<u64>(), bytes.iter().max().copied().unwrap_or(0));
         if quiet && runs.len() > 1 && (all - largest) * LATE_SHARE >= largest {
@@ -131,9 +138,9 @@ pub(crate) fn oldest_runs<'a>(segments: &[&'a SegmentEntry]) -> Vec<&'a SegmentE
 }
 
 /// Bytes waiting for a merge: what reads must go through more than once.
-pub(crate) fn debt_bytes(segments: &[&SegmentEntry]) -> u64 {
+pub(crate) fn debt_bytes(segments: &[&SegmentEntry], times_of: &TimesOf<'_>) -> u64 {
     let debt = |group: &Group<'_>| {
-        let bytes: Vec<u64> = group.runs.values().map(|run| group.run_bytes(run)).collect();
+        let bytes: Vec<u64> = joined(group.runs.values(), times_of).iter().map(|run| group.run_bytes(run)).collect();
         if bytes.len() < FAN_IN { 0 } else { bytes.iter().sum() }
     };
     groups(segments).iter().map(debt).sum()

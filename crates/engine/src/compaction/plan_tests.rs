@@ -9,8 +9,8 @@ fn segment(id: u64, generation: u64, times: (i64, i64), bytes: u64) -> SegmentEn
     SegmentEntry { id, table, generation, rows, bytes, crc: 0, times, width, purged: 0, slices }
 }
 
-fn facts(flushed: u64) -> Facts<'static> {
-    Facts { deletes: &[], expired: None, flushed: Generation(flushed), full: false }
+fn facts<'a>(flushed: u64) -> Facts<'a> {
+    Facts { deletes: &[], expired: None, flushed: Generation(flushed), full: false, times_of: &|_| None }
 }
 
 fn step(segments: &[SegmentEntry], facts: &Facts<'_>) -> Option<Step> {
@@ -27,6 +27,20 @@ fn runs_of_one_size_are_merged_when_there_are_enough() {
     assert_eq!(step(&segments, &facts(7)), None);
     segments.push(segment(8, 8, (5, 50), 1_000));
     assert_eq!(step(&segments, &facts(8)), Some(Step::Merge(ids(1..=8), (0, 99))));
+}
+
+#[test]
+fn runs_whose_containers_do_not_overlap_count_as_one() {
+    let segments: Vec<_> = (1..=12).map(|g| segment(g, g, (0, 99), 1_000)).collect();
+    let times: Vec<_> = (0..=12).map(|at| vec![(vec![1], (at, at))]).collect();
+    let of = |id: SegmentId| times.get(id.0 as usize);
+    let apart = Facts { times_of: &of, ..facts(12) };
+    assert_eq!(step(&segments, &apart), None);
+    assert_eq!(debt_bytes(&segments.iter().collect::<Vec<_>>(), &of), 0);
+    assert_eq!(step(&segments, &facts(12)), Some(Step::Merge(ids(1..=12), (0, 99))));
+    // In a partition that is written no more, they become one run, for those who read its files.
+    let quiet = Facts { times_of: &of, ..facts(14) };
+    assert_eq!(step(&segments, &quiet), Some(Step::Merge(ids(1..=12), (0, 99))));
 }
 
 #[test]

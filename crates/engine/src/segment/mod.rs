@@ -25,7 +25,9 @@ use crate::ids::{ColumnId, Generation, SegmentId, TableId};
 use crate::io::Io;
 use crate::manifest::SegmentEntry;
 use crate::schema::Role;
+use reader::ContainerTimes;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -119,6 +121,11 @@ impl Segments {
     pub(crate) fn new(mut list: Vec<Arc<Listed>>) -> Self {
         list.sort_by_key(|listed| (listed.entry.generation, listed.entry.id));
         Self { list, rows: OnceLock::new() }
+    }
+
+    /// The times of the segments' containers, as far as they were read.
+    pub(crate) fn container_times(&self) -> HashMap<SegmentId, &ContainerTimes> {
+        self.list.iter().filter_map(|listed| Some((listed.entry.id, listed.segment.container_times()?))).collect()
     }
 }
 

@@ -21,7 +21,10 @@ use bytes::Bytes;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+/// The most containers of a segment whose times are kept in memory.
+const MAX_TIMED_CONTAINERS: u64 = 1_024;
 
 /// The largest valid size of a plain page or dictionary.
 const MAX_PAGE_BYTES: usize = 1 << 31;
@@ -38,7 +41,11 @@ pub(crate) struct Segment {
     first_key: Vec<u8>,
     blocks: Vec<BlockEntry>,
     cache: Arc<Cache>,
+    container_times: OnceLock<ContainerTimes>,
 }
+
+/// The key of each container of a segment, and its first and last time.
+pub(crate) type ContainerTimes = Vec<(Vec<u8>, (i64, i64))>;
 
 /// The locations of a column's pages.
 struct StoredPages {
@@ -213,7 +220,8 @@ impl Segment {
         }
         let (first_key, blocks) = index::read_directory(&directory)?;
         let cache = Arc::clone(cache);
-        Ok(Self { id, name: name.to_owned(), facts, file, group_starts, columns, first_key, blocks, cache })
+        let (name, container_times) = (name.to_owned(), OnceLock::new());
+        Ok(Self { id, name, facts, file, group_starts, columns, first_key, blocks, cache, container_times })
     }
 
     /// The type that a column had when the segment was written; `None` if the segment lacks it.
@@ -228,6 +236,30 @@ impl Segment {
 
     pub(crate) fn blocks(&self) -> &[BlockEntry] {
         &self.blocks
+    }
+
+    /// Reads the times of the containers, which then stay in memory, if they have a page of rows each on
+    /// average, and there are not many.
+    pub(crate) fn read_container_times(&self) -> Result<()> {
+        let Facts { rows, containers, .. } = self.facts;
+        if containers > MAX_TIMED_CONTAINERS
+            || rows < containers * PAGE_ROWS as u64
+            || self.container_times.get().is_some()
+        {
+            return Ok(());
+        }
+        let mut times = ContainerTimes::new();
+        for number in 0..self.blocks.len() {
+            let block = self.block(number)?;
+            times.extend((0..block.keys.len()).map(|place| (block.keys.get(place).to_vec(), block.times[place])));
+        }
+        self.container_times.get_or_init(|| times);
+        Ok(())
+    }
+
+    /// The times of the containers, if they were read.
+    pub(crate) fn container_times(&self) -> Option<&ContainerTimes> {
+        self.container_times.get()
     }
 
     /// Whether one of these sorted keys lies between the segment's first and last key.

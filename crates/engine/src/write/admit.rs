@@ -193,8 +193,12 @@ fn without_gone(schema: &TableSchema, rows: &RecordBatch) -> Result<RecordBatch>
 }
 
 fn admit_batch(schema: &Arc<TableSchema>, batch: &RecordBatch) -> Result<Admitted<'static>> {
+    let mut has = vec![false; schema.columns.len()];
     for field in batch.schema().fields() {
-        schema.column_index(field.name())?;
+        if std::mem::replace(&mut has[schema.column_index(field.name())?], true) {
+            let message = format!("column \"{}\" specified more than once", field.name());
+            return Err(Error::new(Code::DuplicateColumn, message));
+        }
     }
     let columns = schema.columns.iter().map(|column| admit_column(column, batch).map_err(|e| of_column(&e, column)));
     admit_columns(schema, batch.num_rows(), columns.collect::<Result<_>>()?)

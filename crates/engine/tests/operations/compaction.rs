@@ -3,7 +3,7 @@
 use super::{DAY_S, create, read, times, with_clock, write};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage};
-use fleetdb_engine::{Batch, Database, Durability, ErrorKind, Rows, Settings, Value};
+use fleetdb_engine::{Batch, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, Value};
 
 #[test]
 fn closing_does_not_wait_for_a_throttled_compaction() {
@@ -27,6 +27,36 @@ fn closing_does_not_wait_for_a_throttled_compaction() {
     assert_eq!(read(&db).len(), 20_000);
     db.close().unwrap();
     assert!(check(&Io::files(directory.path()), |_, _| ()).unwrap().problems.is_empty());
+}
+
+#[test]
+fn long_containers_are_merged_only_where_their_times_overlap() {
+    let (db, _) = with_clock(&MemoryStorage::new(), 0);
+    create(&db, "t");
+    let rows = |flush: i64| (0..10_000).map(move |n| (n % 2, flush * 5_000 + n / 2, flush));
+    for flush in 0..12 {
+        write(&db, "t", rows(flush));
+        db.flush().unwrap();
+    }
+    db.settle().unwrap();
+    let status = db.status();
+    assert_eq!((status.segments, status.compaction_debt_bytes), (12, 0));
+    let view = db.view();
+    let table = view.table("t").unwrap();
+    assert_eq!(table.count().unwrap(), 120_000);
+    assert_eq!(table.container(&[Value::Int(1)]).unwrap().last_row().unwrap().unwrap()[1], Value::Int(59_999));
+    let part = table.scan(&ScanRequest::all().container(&[Value::Int(0)]).from_time(9_990).to_time(10_010)).unwrap();
+    assert_eq!(part.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 21);
+    // Each of these replaces the rows of the one before.
+    for _ in 0..8 {
+        write(&db, "t", rows(3));
+        db.flush().unwrap();
+    }
+    db.settle().unwrap();
+    assert!(db.status().segments <= 13, "{:?}", db.status());
+    assert_eq!(db.view().table("t").unwrap().count().unwrap(), 120_000);
+    db.compact().unwrap();
+    assert_eq!((db.status().segments, read(&db).len()), (1, 120_000));
 }
 
 #[test]
