@@ -242,7 +242,8 @@ impl Work {
             return self.drained(done);
         }
         let mut changed = None;
-        for statement in self.session.parse(text)? {
+        let statements = self.session.parse(text).inspect_err(|_| self.session.fail_transaction())?;
+        for statement in statements {
             let done = self.execute(statement, begun)?;
             changed = self.drained(done)?;
         }

@@ -227,6 +227,9 @@ fn rows_of_a_result_go_back_to_a_table_of_its_connection() {
     temporary.bind_stream(Box::new(RecordBatchIterator::new(rows, schema))).unwrap();
     assert_eq!(temporary.execute_update().unwrap(), Some(3));
     assert_eq!(number(connection, "SELECT count(*) FROM extra"), 3);
+    run(connection, "CREATE TEMPORARY TABLE reads (other BIGINT)").unwrap();
+    let columns = |schema: Option<&str>| connection.get_table_schema(None, schema, "reads").unwrap().fields().len();
+    assert_eq!((columns(None), columns(Some("public"))), (1, 3), "a statement would read the temporary one");
 }
 
 #[test]

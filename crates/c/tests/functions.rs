@@ -111,6 +111,24 @@ fn rows_survive_in_a_directory_and_an_error_has_its_state() {
 }
 
 #[test]
+fn a_syntax_error_fails_the_transaction_as_any_error_does() {
+    let db = open(":memory:");
+    for is_prepared in [false, true] {
+        exec(db, c"BEGIN");
+        let (wrong, mut none) = (c"SELECT 1 +".as_ptr(), ptr::null_mut());
+        let failed = match is_prepared {
+            false => unsafe { fleetdb_exec(db, wrong, ptr::null_mut()) },
+            true => unsafe { fleetdb_prepare(db, wrong, -1, &raw mut none) },
+        };
+        assert_eq!((failed, message().1.as_str()), (FLEETDB_INVALID, "42601"));
+        unsafe { fleetdb_exec(db, c"SELECT 1".as_ptr(), ptr::null_mut()) };
+        assert_eq!(message().1, "25P02");
+        exec(db, c"ROLLBACK");
+    }
+    ok(unsafe { fleetdb_close(db) });
+}
+
+#[test]
 fn an_interrupt_ends_what_is_between_two_steps_and_nothing_that_begins_later() {
     let db = open(":memory:");
     exec(db, c"CREATE TABLE t (id BIGINT, ts TIMESTAMP(0), PRIMARY KEY (id, ts))");

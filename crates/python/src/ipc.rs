@@ -3,7 +3,7 @@
 use crate::batches::Batches;
 use crate::errors::{plain, unreadable};
 use crate::stream::{Stream, stream};
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
@@ -45,7 +45,29 @@ impl Read for PythonFile {
 pub(crate) fn read_ipc(file: Py<PyAny>) -> PyResult<Stream> {
     let reader = StreamReader::try_new(BufReader::with_capacity(READ_BYTES, PythonFile(file)), None);
     let reader = reader.map_err(|error| Python::attach(|py| raised(py, error)))?;
-    Ok(Stream::of_reader(Box::new(reader)))
+    Ok(Stream::of_reader(Box::new(ToTheEnd(reader))))
+}
+
+/// Reads the file to its end after the last rows, so that an answer's TCP connection is used again.
+struct ToTheEnd(StreamReader<BufReader<PythonFile>>);
+
+impl Iterator for ToTheEnd {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.0.next();
+        if next.is_none() {
+            // All rows are there: what fails now only costs the connection.
+            io::copy(self.0.get_mut(), &mut io::sink()).ok();
+        }
+        next
+    }
+}
+
+impl RecordBatchReader for ToTheEnd {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
 }
 
 /// The exception for an error of Arrow, which may come from Python.

@@ -61,9 +61,10 @@ impl State {
     pub(crate) fn run(&mut self, text: &str, values: &[Value], is_stopped: impl Fn() -> bool) -> Result<Done> {
         self.current = None;
         if !values.is_empty() {
-            let statement = self.session.parse_one(text)?;
+            let statement = self.session.parse_one(text).inspect_err(|_| self.session.fail_transaction())?;
             let (count, names) = (statement.parameters(), column_names(&statement));
             if count != values.len() {
+                self.session.fail_transaction();
                 return Err(Error::invalid(format!("the statement has {count} parameters, not {}", values.len())));
             }
             let answer = self.session.execute(statement.with_values(values)?)?;
@@ -75,7 +76,7 @@ impl State {
             let answer = self.session.sql(text)?;
             return Ok(self.keep(answer, &names));
         }
-        let statements = self.session.parse(text)?;
+        let statements = self.session.parse(text).inspect_err(|_| self.session.fail_transaction())?;
         let is_one = statements.len() == 1;
         let mut last = None;
         for statement in statements {
@@ -166,7 +167,7 @@ impl State {
     /// The query is wrong.
     pub(crate) fn prepare(&mut self, text: &str) -> Result<Option<Number>> {
         self.current = None;
-        let statement = self.session.parse_one(text)?;
+        let statement = self.session.parse_one(text).inspect_err(|_| self.session.fail_transaction())?;
         if statement.command().kind.is_ok_and(|kind| kind != Kind::Query) {
             return Ok(None);
         }

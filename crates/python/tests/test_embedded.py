@@ -208,6 +208,23 @@ def test_transactions_are_of_the_connection(embedded):
     assert embedded.table("t").count() == 0
 
 
+def test_an_error_of_any_kind_fails_the_transaction(embedded):
+    wrong = [
+        lambda: embedded.sql("SELECT 1; SELECT 1 +"),
+        lambda: embedded.sql("SELECT $1 +", [1]),
+        lambda: embedded.sql("SELECT $1::bigint", [1, 2]),
+        lambda: embedded.prepare("SELECT $1 +"),
+    ]
+    for fail in wrong:
+        embedded.sql("BEGIN")
+        with pytest.raises(fleetdb.ProgrammingError):
+            fail()
+        with pytest.raises(fleetdb.Error) as raised:
+            embedded.sql("SELECT 1")
+        assert raised.value.code == "25P02"
+        embedded.sql("ROLLBACK")
+
+
 def test_a_registered_frame_is_a_table(embedded):
     polars = pytest.importorskip("polars")
     embedded.insert("reads", {"meter": [7, 8], "kwh": [1.0, 2.0]}, key="meter", create=True)

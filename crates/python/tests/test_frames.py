@@ -54,6 +54,19 @@ def test_the_first_device_and_the_first_time_are_the_key_by_default(db):
     assert raised.value.code == "42P01"
 
 
+def test_a_table_with_two_columns_of_one_name_is_refused(db):
+    pyarrow = pytest.importorskip("pyarrow")
+    twice = pyarrow.table([pyarrow.array([1]), pyarrow.array([2]), pyarrow.array([3])], names=["id", "v", "v"])
+    with pytest.raises(fleetdb.ProgrammingError, match="specified more than once") as raised:
+        db.insert("t", twice, create=True)
+    assert raised.value.code == "42701"
+    db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT)")
+    with pytest.raises(fleetdb.ProgrammingError, match="specified more than once") as raised:
+        db.insert("t", twice)
+    assert raised.value.code == "42701"
+    assert rows(db) == []
+
+
 def test_rows_and_columns_of_objects_need_no_other_library(db):
     db.sql("CREATE TABLE t (id BIGINT, ts TIMESTAMP(6), v DOUBLE, note TEXT, PRIMARY KEY (id, ts))")
     at = datetime.datetime(2026, 1, 1)

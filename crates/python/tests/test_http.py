@@ -1,5 +1,6 @@
 """What only connections over HTTP have: addresses, tokens, and connections that break off."""
 
+import http.client
 import os
 import signal
 import socket
@@ -64,6 +65,18 @@ def test_results_are_read_side_by_side(server):
         for _ in range(50):
             db.sql("SELECT * FROM generate_series(1, 20000) AS g(n)").fetchone()
         assert db.sql("SELECT 7").fetchone() == (7,)
+
+
+def test_queries_that_are_read_to_their_end_share_a_tcp_connection(server, monkeypatch):
+    connects = []
+    connect = http.client.HTTPConnection.connect
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", lambda self: connects.append(1) or connect(self))
+    with fleetdb.connect(server.url) as db:
+        for _ in range(5):
+            assert len(db.sql("SELECT * FROM generate_series(1, 20000) AS g(n)").fetchall()) == 20000
+            assert db.sql("SELECT 1 WHERE false").fetchall() == []
+            db.tables()
+    assert connects == [1]
 
 
 def test_threads_share_a_connection(server):

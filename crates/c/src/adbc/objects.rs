@@ -341,6 +341,12 @@ pub(super) fn table_schema(
     name: &str,
 ) -> Result<Schema> {
     check_place(catalog, db_schema)?;
+    // A name without a schema means the temporary table, as in a statement.
+    if db_schema.is_none()
+        && let Some(schema) = work.session().temporary_schema(name)
+    {
+        return Ok(schema.to_arrow().as_ref().clone());
+    }
     if let Ok(table) = work.view()?.table(name) {
         return Ok(table.schema().to_arrow().as_ref().clone());
     }
