@@ -46,7 +46,7 @@ pub struct Sample {
 pub struct Metered {
     /// The target's own processes; zero if the target runs inside the client.
     pub server: Usage,
-    /// This process.
+    /// This process, and the others of the target's client.
     pub client: Usage,
     /// Bytes over the loopback interface, from all programs on the machine.
     pub network_bytes: u64,
@@ -69,7 +69,7 @@ pub fn write_back(directory: &Path) -> Outcome<()> {
     Ok(nix::unistd::syncfs(File::open(directory)?)?)
 }
 
-/// Samples the resources of a target's processes and of this process every second.
+/// Samples the resources of a target's processes and of its client's every second.
 pub struct Meter {
     stop: Sender<()>,
     thread: JoinHandle<Metered>,
@@ -79,10 +79,15 @@ impl Meter {
     /// Starts sampling. `server` are the target's processes, whose descendants count as well;
     /// `directory` is where the target writes.
     pub fn start(server: Vec<u32>, directory: &Path) -> Self {
+        Self::start_with(server, Vec::new(), directory)
+    }
+
+    /// Like [`start`](Self::start); `helpers` are processes other than this one that are its client.
+    pub fn start_with(server: Vec<u32>, helpers: Vec<u32>, directory: &Path) -> Self {
         let (stop, stopped) = channel();
         let has_own_peak = restart_peak().is_ok();
         let begin = Instant::now();
-        let (server_begin, client_begin, network_begin) = (used(&server), own(), network_bytes());
+        let (server_begin, client_begin, network_begin) = (used(&server), client(&helpers), network_bytes());
         let device = device(directory);
         let disk_begin = device.as_deref().and_then(disk_bytes_written);
         let thread = std::thread::spawn(move || {
@@ -92,7 +97,7 @@ impl Meter {
                 let sample = Sample {
                     second: begin.elapsed().as_secs_f64(),
                     server: used(&server).since(&server_begin),
-                    client: own().since(&client_begin),
+                    client: client(&helpers).since(&client_begin),
                     load_average: load_average(),
                 };
                 metered.server.follow(&sample.server);
@@ -100,6 +105,7 @@ impl Meter {
                 metered.load_average = metered.load_average.max(sample.load_average);
                 metered.samples.push(sample);
                 if is_last {
+                    // The kernel's peak is that of this process alone; a sample with helpers may be higher.
                     if let Some(peak) = has_own_peak.then(peak_memory_bytes).and_then(Result::ok) {
                         metered.client.peak_bytes = metered.client.peak_bytes.max(peak);
                     }
@@ -164,8 +170,9 @@ fn disk_bytes_written(counters: &Path) -> Option<u64> {
     Some(sectors * 512)
 }
 
-fn own() -> Usage {
-    let mut usage = Usage::default();
+/// The sum over this process, without its descendants, and helpers.
+fn client(helpers: &[u32]) -> Usage {
+    let mut usage = used(helpers);
     usage.add(std::process::id(), false);
     usage
 }

@@ -43,6 +43,20 @@ fn the_processor_time_of_what_a_process_started_counts() {
 }
 
 #[test]
+fn a_helper_counts_as_the_client() {
+    let script = "read _; i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done; echo; read _";
+    let mut command = Command::new("sh");
+    let mut helper = Shell(command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let meter = Meter::start_with(Vec::new(), vec![helper.0.id()], &own_directory());
+    helper.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    helper.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let used = used(&[helper.0.id()]).processor_s;
+    let metered = meter.stop();
+    assert!(used > 0.1 && metered.client.processor_s > used - 0.05, "{used} {:?}", metered.client);
+    assert_eq!(metered.server, Usage::default(), "it is no server");
+}
+
+#[test]
 fn written_bytes_are_counted() {
     // Next to the build's outputs, which are on a disk; a file system in memory writes nothing.
     let file = own_directory().join(format!("meters-{}", std::process::id()));

@@ -114,6 +114,11 @@ pub trait Target {
         Vec::new()
     }
 
+    /// Processes other than this one that are its client, such as one that runs a client of another language.
+    fn client_processes(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
     /// Whether it is no database but shows what cannot be undercut: it takes writes, stores nothing
     /// and answers no query.
     fn is_floor(&self) -> bool {

@@ -123,7 +123,8 @@ impl Run<'_> {
         (self.announce)(name, size);
         // If the file system cannot be told to write back, it does so in its own time.
         write_back(self.plan.directory).ok();
-        let meter = Meter::start(self.target.processes(), self.plan.directory);
+        let (server, helpers) = (self.target.processes(), self.target.client_processes());
+        let meter = Meter::start_with(server, helpers, self.plan.directory);
         let done = work();
         (done, meter.stop())
     }
