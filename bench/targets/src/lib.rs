@@ -14,6 +14,8 @@ mod fleetdb_lines;
 pub mod fleetdb_server;
 pub mod floor;
 pub mod greptimedb;
+pub mod griddb;
+mod griddb_program;
 mod http;
 pub mod influxdb;
 mod lean;
@@ -42,6 +44,7 @@ pub fn all() -> Vec<Entry> {
         duckdb::ENTRY,
         mariadb::ENTRY,
         postgres::ENTRY,
+        griddb::ENTRY,
         influxdb::ENTRY,
         questdb::ENTRY,
         greptimedb::ENTRY,
