@@ -509,3 +509,7 @@ impl Connection for Client {
         answer.finish()
     }
 }
+
+#[cfg(test)]
+#[path = "griddb_tests.rs"]
+mod tests;
