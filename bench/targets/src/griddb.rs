@@ -1,10 +1,12 @@
 //! GridDB at a URL, through its own Java client, which a Java program calls for the suite. That program's process
 //! counts as part of the client.
 //!
-//! A table whose key ends with a time is a time series for each value of the key's other column, named after the
-//! table and the value; any other table is a collection. A time series has milliseconds only, so tables with
-//! microseconds are collections whose row key is the time. The rows of a request are no transaction. TQL does not
-//! group: a bucket, a host or a container is a query of its own, and all of them are one request.
+//! A table whose key ends with a time is a time series for each value of the key's other column,
+//! named after the table and the value; any other table is a collection. A time series has
+//! milliseconds only, so tables with microseconds are collections whose row key is the time. A
+//! transaction is of one container: a meter and its reading are two, each synced on its own. TQL
+//! does not group: a bucket, a host or a container is a query of its own, and all of them are one
+//! request.
 //!
 //! Its client does not tell how durable writes are. The URL says it (`?log_write_mode=0`), or names the port of
 //! GridDB's system service, which is asked (`?system=10040`); otherwise GridDB's default is assumed.
@@ -125,7 +127,7 @@ fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     let (version, log_write_mode, source) = address.described()?;
     let mode = format!("logWriteMode = {log_write_mode}, {source}");
     let settings =
-        [AT_URL, mode.as_str(), "rows of a request are no transaction", "not settled"].map(str::to_owned).to_vec();
+        [AT_URL, mode.as_str(), "a transaction is of one container", "not settled"].map(str::to_owned).to_vec();
     let (tables, containers) = (Vec::new(), Arc::default());
     Ok(Box::new(GridDb { program, address, version, log_write_mode, settings, tables, containers }))
 }

@@ -64,6 +64,17 @@ fn experiments(program: Speaker, address: &Address) {
     is(&mut client, &Query::Bill { meter: 7, window_ns }, &[vec![Cell::Float(3.75)]]);
     let of = Arc::new(reads.clone());
     is(&mut client, &Query::Rows { of, key: Key::Int(7), window_ns }, &[reading(0, 1.5), reading(1, 2.25)]);
+    let refused = batch(&reads.columns, &[reading(3, 1.0), reading(-500_000, 1.0)]);
+    let error = client.write(&[(&reads, refused)]).unwrap_err();
+    assert!(error.to_string().contains("out of range"), "{error}");
+    is(&mut client, &Query::Count("meter_reads"), &[vec![Cell::Int(3)]]);
+    let infinite = [reading(3, f64::INFINITY), reading(4, f64::NEG_INFINITY)];
+    write(&mut client, &[(&reads, &infinite)]);
+    let (of, window_ns) = (Arc::new(reads.clone()), (START_NS + 3 * HOUR_NS, START_NS + 5 * HOUR_NS));
+    is(&mut client, &Query::Rows { of, key: Key::Int(7), window_ns }, &infinite);
+    let window_ns = (START_NS + 5 * HOUR_NS, START_NS + 6 * HOUR_NS);
+    is(&mut client, &Query::Bill { meter: 7, window_ns }, &[vec![Cell::Null]]);
+    is(&mut client, &Query::Bill { meter: 8, window_ns }, &[vec![Cell::Null]]);
 
     let hosts = [host("host_1", 0, 3), host("host_2", 0, 4), host("host_1", 60, 9), host("host_2", 60, 1)];
     write(&mut client, &[(&cpu, &hosts)]);
