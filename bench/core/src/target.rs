@@ -114,7 +114,8 @@ pub trait Target {
         Vec::new()
     }
 
-    /// Processes other than this one that are its client, such as one that runs a client of another language.
+    /// Processes other than this one that are its client, such as one that runs a client of another
+    /// language.
     fn client_processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -151,7 +152,8 @@ pub trait Connection: Send {
     /// Those of the database.
     fn query(&mut self, query: &Query) -> Outcome<RecordBatch>;
 
-    /// Runs a statement, prepared or with its values as literals; the answer has the form's columns.
+    /// Runs a statement, prepared or with its values as literals; the answer has the form's
+    /// columns.
     ///
     /// # Errors
     /// Those of the database, or it takes no statements.

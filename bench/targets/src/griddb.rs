@@ -1,5 +1,5 @@
-//! GridDB at a URL, through its own Java client, which a Java program calls for the suite. That program's process
-//! counts as part of the client.
+//! GridDB at a URL, through its own Java client, which a Java program calls for the suite. That
+//! program's process counts as part of the client.
 //!
 //! A table whose key ends with a time is a time series for each value of the key's other column,
 //! named after the table and the value; any other table is a collection. A time series has
@@ -8,8 +8,9 @@
 //! does not group: a bucket, a host or a container is a query of its own, and all of them are one
 //! request.
 //!
-//! Its client does not tell how durable writes are. The URL says it (`?log_write_mode=0`), or names the port of
-//! GridDB's system service, which is asked (`?system=10040`); otherwise GridDB's default is assumed.
+//! Its client does not tell how durable writes are. The URL says it (`?log_write_mode=0`), or names
+//! the port of GridDB's system service, which is asked (`?system=10040`); otherwise GridDB's
+//! default is assumed.
 
 use crate::griddb_program::{Cells, Program, Request, Speaker};
 use crate::http::{agent, json};
@@ -106,7 +107,8 @@ impl Address {
     }
 }
 
-/// The tier of a `logWriteMode`: the seconds between syncs of the log. 0 and -1 sync it at each commit.
+/// The tier of a `logWriteMode`: the seconds between syncs of the log. 0 and -1 sync it at each
+/// commit.
 fn tier(log_write_mode: i64) -> Tier {
     if log_write_mode > 0 { Tier::T2 } else { Tier::T3 }
 }
@@ -144,7 +146,8 @@ impl Target for GridDb {
         Info { version, tier: tier(self.log_write_mode), settings }
     }
 
-    /// Makes sure that there are no such containers. Those of a table are created when their first row comes.
+    /// Makes sure that there are no such containers. Those of a table are created when their first
+    /// row comes.
     fn create(&mut self, tables: &[Table]) -> Outcome<()> {
         self.tables = tables.iter().map(Stored::of).collect::<Outcome<_>>()?;
         self.client()?.make_sure_of_none()
@@ -186,7 +189,8 @@ impl Target for GridDb {
 #[derive(Clone)]
 struct Stored {
     table: Table,
-    /// The place of the column whose values have a container each, which lacks it; `None` if all rows are in one.
+    /// The place of the column whose values have a container each, which lacks it; `None` if all
+    /// rows are in one.
     naming: Option<usize>,
     /// The places of a container's columns, its row key first.
     places: Vec<usize>,
@@ -232,8 +236,8 @@ impl Stored {
         request
     }
 
-    /// The name of the container for a value of the key. Names differ in more than the case of letters, and have
-    /// no characters that GridDB refuses.
+    /// The name of the container for a value of the key. Names differ in more than the case of
+    /// letters, and have no characters that GridDB refuses.
     fn container(&self, key: Cell<'_>) -> Outcome<String> {
         let table = self.table.name;
         let name = match key {

@@ -1,5 +1,5 @@
-//! The Java program that calls GridDB's client for the suite (`GridDb.java`, which describes what it is asked and
-//! answers): its process, and connections to it.
+//! The Java program that calls GridDB's client for the suite (`GridDb.java`, which describes what
+//! it is asked and answers): its process, and connections to it.
 
 use crate::process::{output, program};
 use fleetdb_bench_core::Outcome;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// What the suite asks (`>`) and the Java program answers (`<`) when [`experiments`] run.
 const CONVERSATION: &str = include_str!("griddb_conversation.txt");
-/// The URL of a server without the tables of the experiments. With `FLEETDB_BLESS=1`, what is said with it becomes
-/// the conversation.
+/// The URL of a server without the tables of the experiments. With `FLEETDB_BLESS=1`, what is said
+/// with it becomes the conversation.
 const SERVER: &str = "FLEETDB_GRIDDB";
 
 const START_NS: i64 = 1_767_225_600_000_000_000;
