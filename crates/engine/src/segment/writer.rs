@@ -2,7 +2,7 @@
 //!
 //! 1. It reads values from a [`SortedRows`], one row group at a time ([`SegmentWriter::group`]) and
 //!    within it one column at a time.
-//! 2. [`pages`](super::pages) turns them into pages, which are written at once.
+//! 2. [`pages`](super::pages) turns them into pages, which are written at once and synced in steps.
 //! 3. Meanwhile the container index collects containers, sums and last rows. Finished blocks are
 //!    kept.
 //! 4. [`SegmentWriter::finish`] appends the container index and the footer and syncs the file. The
@@ -36,13 +36,34 @@ pub(crate) trait SortedRows {
     fn values(&self, column: usize, start: usize, len: usize) -> Result<ColumnValues<'_>>;
 }
 
+/// Bytes that are written between two syncs: a commit's sync of the log waits for no more than these
+/// to reach the disk.
+const SYNC_BYTES: usize = 2 << 20;
+
 /// The output file for the `parquet` crate; keeps the engine's own error.
 struct Output {
     file: Box<dyn WriteFile>,
     error: Option<Error>,
+    unsynced_bytes: usize,
     /// CRC32C of everything written.
     crc: u32,
     bytes: u64,
+}
+
+impl Output {
+    fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let (step, rest) = bytes.split_at(bytes.len().min(SYNC_BYTES - self.unsynced_bytes));
+            self.file.write(step)?;
+            self.unsynced_bytes += step.len();
+            if self.unsynced_bytes == SYNC_BYTES {
+                self.file.sync()?;
+                self.unsynced_bytes = 0;
+            }
+            bytes = rest;
+        }
+        Ok(())
+    }
 }
 
 /// A handle that the `parquet` crate can own.
@@ -53,7 +74,7 @@ impl std::io::Write for Handle {
         let mut output = self.0.lock();
         output.crc = crc32c::crc32c_append(output.crc, bytes);
         output.bytes += bytes.len() as u64;
-        output.file.write(bytes).map(|()| bytes.len()).map_err(|error| {
+        output.write(bytes).map(|()| bytes.len()).map_err(|error| {
             let message = error.to_string();
             output.error = Some(error);
             std::io::Error::other(message)
@@ -95,7 +116,13 @@ impl SegmentWriter {
         let places = 0..schema.columns.len();
         let fields: Vec<usize> = places.filter(|&place| schema.columns[place].role == Role::Field).collect();
         let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type))?;
-        let output = Arc::new(Mutex::new(Output { file: storage.create(name)?, error: None, crc: 0, bytes: 0 }));
+        let output = Arc::new(Mutex::new(Output {
+            file: storage.create(name)?,
+            error: None,
+            unsynced_bytes: 0,
+            crc: 0,
+            bytes: 0,
+        }));
         let mut writer = Self {
             schema: Arc::clone(schema),
             arrow,
