@@ -8,12 +8,12 @@
 //! does not group: a bucket, a host or a container is a query of its own, and all of them are one
 //! request.
 //!
-//! Its client does not tell how durable writes are. The URL says it (`?log_write_mode=0`), or names
-//! the port of GridDB's system service, which is asked (`?system=10040`); otherwise GridDB's
-//! default is assumed.
+//! Its client does not tell its version and how durable writes are. The URL says both
+//! (`?version=5.9.0&log_write_mode=0`); otherwise GridDB's default is assumed. GridDB's system service
+//! is not asked: it accepts the header `Authorization` only as spelled here, and `ureq` writes it in
+//! small letters.
 
 use crate::griddb_program::{Cells, Program, Request, Speaker};
-use crate::http::{agent, json};
 use crate::process::AT_URL;
 use crate::tsbs::NO_TEXT;
 use arrow::array::RecordBatch;
@@ -25,7 +25,6 @@ use fleetdb_bench_core::table::{ColumnType, Table};
 use fleetdb_bench_core::target::{Connection, Entry, Info, Start, Target, Tier};
 use fleetdb_bench_core::workload::cpu::FIELDS;
 use fleetdb_bench_core::workload::series::Series;
-use serde_json::Value;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,8 +54,7 @@ struct Address {
     port: String,
     cluster: String,
     database: String,
-    /// The port of its system service, if that is to be asked.
-    system: Option<u16>,
+    version: Option<String>,
     log_write_mode: Option<i64>,
 }
 
@@ -71,39 +69,31 @@ impl Address {
         let (host, port) = host.rsplit_once(':').ok_or_else(wrong)?;
         let [user, password, host, port, cluster, database] =
             [user, password, host, port, cluster, "public"].map(str::to_owned);
-        let mut address = Self { user, password, host, port, cluster, database, system: None, log_write_mode: None };
+        let mut address = Self { user, password, host, port, cluster, database, version: None, log_write_mode: None };
         for parameter in parameters.split('&').filter(|parameter| !parameter.is_empty()) {
             let wrong =
-                || format!("{url}: {parameter:?} is none of database=NAME, log_write_mode=SECONDS and system=PORT");
+                || format!("{url}: {parameter:?} is none of database=NAME, log_write_mode=SECONDS and version=TEXT");
             match parameter.split_once('=').ok_or_else(wrong)? {
                 ("database", name) => address.database = name.to_owned(),
                 ("log_write_mode", mode) => address.log_write_mode = Some(mode.parse().map_err(|_| wrong())?),
-                ("system", port) => address.system = Some(port.parse().map_err(|_| wrong())?),
+                ("version", version) => address.version = Some(version.to_owned()),
                 _ => return Err(wrong().into()),
             }
         }
         Ok(address)
     }
 
-    /// Its version and `logWriteMode`, with where they come from.
-    fn described(&self) -> Outcome<(String, i64, &'static str)> {
-        let Some(port) = self.system else {
-            let (mode, source) = match self.log_write_mode {
-                Some(mode) => (mode, "as its URL says"),
-                None => (DEFAULT_LOG_WRITE_MODE, "its default, which was not checked"),
-            };
-            return Ok(("version unknown".to_owned(), mode, source));
-        };
-        let Self { user, password, host, .. } = self;
-        let ask = |path: &str| -> Outcome<Value> {
-            let asked = agent().get(format!("http://{user}:{password}@{host}:{port}/node/{path}")).call();
-            json(asked.map_err(|e| format!("GridDB's system service at {host}:{port}: {e}"))?)
-        };
-        let version = ask("stat")?["version"].as_str().unwrap_or_default().to_owned();
-        let mode = ask("config")?["dataStore"]["logWriteMode"].as_i64().ok_or_else(|| {
-            format!("GridDB's system service at {host}:{port} names no logWriteMode; give log_write_mode in the URL")
-        })?;
-        Ok((version, mode, "as its system service says"))
+    /// Its version.
+    fn version(&self) -> String {
+        self.version.clone().unwrap_or_else(|| "version unknown".to_owned())
+    }
+
+    /// Its `logWriteMode`, with where it comes from.
+    fn log_write_mode(&self) -> (i64, &'static str) {
+        match self.log_write_mode {
+            Some(mode) => (mode, "as its URL says"),
+            None => (DEFAULT_LOG_WRITE_MODE, "its default, which was not checked"),
+        }
     }
 }
 
@@ -126,7 +116,7 @@ struct GridDb {
 fn open(start: &Start<'_>) -> Outcome<Box<dyn Target>> {
     let address = Address::of(start.url.ok_or("it is available by URL only")?)?;
     let program = Program::start(start.directory)?;
-    let (version, log_write_mode, source) = address.described()?;
+    let (version, (log_write_mode, source)) = (address.version(), address.log_write_mode());
     let mode = format!("logWriteMode = {log_write_mode}, {source}");
     let settings =
         [AT_URL, mode.as_str(), "a transaction is of one container", "not settled"].map(str::to_owned).to_vec();

@@ -202,13 +202,14 @@ fn the_java_program_compiles_and_says_what_it_cannot_do() {
 fn a_url_names_the_cluster_and_says_how_durable_it_is() {
     let address = Address::of("griddb://admin:a@b@10.0.0.1:10001/cluster").unwrap();
     assert_eq!((address.password.as_str(), address.host.as_str(), address.port.as_str()), ("a@b", "10.0.0.1", "10001"));
-    let mode = |url: &str| Address::of(url).unwrap().described().unwrap().1;
+    let mode = |url: &str| Address::of(url).unwrap().log_write_mode().0;
     assert_eq!(tier(mode("griddb://u:p@h:1/c")), Tier::T2, "GridDB's default is a second");
     assert_eq!(tier(mode("griddb://u:p@h:1/c?log_write_mode=0")), Tier::T3);
     assert_eq!(tier(mode("griddb://u:p@h:1/c?database=mine&log_write_mode=-1")), Tier::T3);
+    assert_eq!(Address::of("griddb://u:p@h:1/c?version=5.9.0").unwrap().version(), "5.9.0");
     let wrong =
         ["http://u:p@h:1/c", "griddb://h:1/c", "griddb://u:p@h/c", "griddb://u:p@h:1", "griddb://u:p@h:1/c?tls"];
-    for url in wrong.into_iter().chain(["griddb://u:p@h:1/c?system=x"]) {
+    for url in wrong.into_iter().chain(["griddb://u:p@h:1/c?log_write_mode=x"]) {
         let error = Address::of(url).unwrap_err().to_string();
         assert!(error.starts_with(url), "{error}");
     }
