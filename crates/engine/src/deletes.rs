@@ -15,6 +15,11 @@ use std::sync::Arc;
 /// A range of times, inclusive at both ends.
 pub(crate) type Span = (i64, i64);
 
+/// Whether no time is in both.
+pub(crate) fn are_apart(one: Span, other: Span) -> bool {
+    one.1 < other.0 || other.1 < one.0
+}
+
 /// A delete, and the number of rows that its generation's memtable had before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked {

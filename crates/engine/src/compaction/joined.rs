@@ -3,6 +3,7 @@
 //! A read of a container and a time range opens one of them, or two at a border, as it would after a
 //! merge. Containers with fewer rows than a page would share pages, so their runs are merged.
 
+use crate::deletes::{Span, are_apart};
 use crate::ids::SegmentId;
 use crate::manifest::SegmentEntry;
 use crate::segment::reader::ContainerTimes;
@@ -23,20 +24,20 @@ pub(super) fn joined<'b>(
         return runs.cloned().collect();
     }
     let mut joined: Vec<Vec<&SegmentEntry>> = Vec::new();
-    // The times of the last of them.
-    let mut taken: Option<Taken<'_>> = None;
+    // Those of the last of them.
+    let mut occupied: Option<OccupiedTimes<'_>> = None;
     for run in runs {
         let times = times_of_run(run, times_of);
-        match (&mut taken, times, joined.last_mut()) {
-            (Some(taken), Some(times), Some(last)) if taken.are_apart(&times) => {
-                taken.add(times);
+        match (&mut occupied, times, joined.last_mut()) {
+            (Some(occupied), Some(times), Some(last)) if occupied.are_apart(&times) => {
+                occupied.add(times);
                 last.extend(run);
             }
             (_, times, _) => {
-                taken = times.map(|times| {
-                    let mut taken = Taken::default();
-                    taken.add(times);
-                    taken
+                occupied = times.map(|times| {
+                    let mut occupied = OccupiedTimes::default();
+                    occupied.add(times);
+                    occupied
                 });
                 joined.push(run.clone());
             }
@@ -51,15 +52,15 @@ fn times_of_run<'a>(run: &[&SegmentEntry], times_of: &TimesOf<'a>) -> Option<Vec
     run.iter().map(|entry| times_of(entry.id).filter(|_| entry.slices.is_empty())).collect()
 }
 
-/// For each container, the times of its rows in runs.
+/// For each container, the spans of time in which runs have rows of it.
 #[derive(Default)]
-struct Taken<'a>(HashMap<&'a [u8], Vec<(i64, i64)>>);
+struct OccupiedTimes<'a>(HashMap<&'a [u8], Vec<Span>>);
 
-impl<'a> Taken<'a> {
+impl<'a> OccupiedTimes<'a> {
     fn are_apart(&self, run: &[&ContainerTimes]) -> bool {
-        run.iter().flat_map(|times| times.iter()).all(|(key, (from, to))| {
+        run.iter().flat_map(|times| times.iter()).all(|(key, times)| {
             let known = self.0.get(key.as_slice()).map_or(&[][..], Vec::as_slice);
-            known.iter().all(|(known_from, known_to)| to < known_from || known_to < from)
+            known.iter().all(|known| are_apart(*times, *known))
         })
     }
 

@@ -59,6 +59,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) flushed: Generation,
     /// Whether to merge every partition into one run and rewrite all deleted or expired rows.
     pub(crate) full: bool,
+    /// The times of long containers.
     pub(crate) times_of: &'a TimesOf<'a>,
 }
 

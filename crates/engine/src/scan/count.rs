@@ -9,7 +9,7 @@ use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
 use super::source::{PageMemo, Source};
 use super::{ScanRequest, Sources, TableView};
-use crate::deletes::Span;
+use crate::deletes::{Span, are_apart};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
@@ -84,10 +84,6 @@ fn are_memtables_apart(list: &[Source]) -> bool {
         list.iter().filter(of_kind).filter_map(Source::span)
     };
     spans(false).all(|memtable| spans(true).all(|segment| are_apart(memtable, segment)))
-}
-
-fn are_apart(one: Span, other: Span) -> bool {
-    one.1 < other.0 || other.1 < one.0
 }
 
 #[cfg(test)]

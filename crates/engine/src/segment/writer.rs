@@ -38,13 +38,12 @@ pub(crate) trait SortedRows {
 
 /// Bytes that are written between two syncs: a commit's sync of the log waits for no more than these
 /// to reach the disk.
-const SYNC_BYTES: usize = 2 << 20;
+const SYNC_BYTES: u64 = 2 << 20;
 
 /// The output file for the `parquet` crate; keeps the engine's own error.
 struct Output {
     file: Box<dyn WriteFile>,
     error: Option<Error>,
-    unsynced_bytes: usize,
     /// CRC32C of everything written.
     crc: u32,
     bytes: u64,
@@ -52,13 +51,14 @@ struct Output {
 
 impl Output {
     fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
         while !bytes.is_empty() {
-            let (step, rest) = bytes.split_at(bytes.len().min(SYNC_BYTES - self.unsynced_bytes));
+            let to_sync = (SYNC_BYTES - self.bytes % SYNC_BYTES) as usize;
+            let (step, rest) = bytes.split_at(bytes.len().min(to_sync));
             self.file.write(step)?;
-            self.unsynced_bytes += step.len();
-            if self.unsynced_bytes == SYNC_BYTES {
+            self.bytes += step.len() as u64;
+            if step.len() == to_sync {
                 self.file.sync()?;
-                self.unsynced_bytes = 0;
             }
             bytes = rest;
         }
@@ -72,8 +72,6 @@ struct Handle(Arc<Mutex<Output>>);
 impl std::io::Write for Handle {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let mut output = self.0.lock();
-        output.crc = crc32c::crc32c_append(output.crc, bytes);
-        output.bytes += bytes.len() as u64;
         output.write(bytes).map(|()| bytes.len()).map_err(|error| {
             let message = error.to_string();
             output.error = Some(error);
@@ -116,13 +114,7 @@ impl SegmentWriter {
         let places = 0..schema.columns.len();
         let fields: Vec<usize> = places.filter(|&place| schema.columns[place].role == Role::Field).collect();
         let index = IndexWriter::new(fields.iter().map(|&place| schema.columns[place].column_type))?;
-        let output = Arc::new(Mutex::new(Output {
-            file: storage.create(name)?,
-            error: None,
-            unsynced_bytes: 0,
-            crc: 0,
-            bytes: 0,
-        }));
+        let output = Arc::new(Mutex::new(Output { file: storage.create(name)?, error: None, crc: 0, bytes: 0 }));
         let mut writer = Self {
             schema: Arc::clone(schema),
             arrow,
