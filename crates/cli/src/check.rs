@@ -40,8 +40,8 @@ pub fn run(args: &Args) -> Result<()> {
     );
     if report.torn_bytes > 0 {
         print_line!(
-            "{} of a torn batch at the end of the WAL, left by a crash: they are dropped when the database is \
-             opened",
+            "{} behind the last batch of the WAL, left by a crash (a torn batch, or reserved space): they are dropped \
+             when the database is opened",
             counted(report.torn_bytes, "byte")
         );
     }

@@ -11,7 +11,6 @@ use crate::flush::{self, flush_table};
 use crate::ids::{Generation, TableId};
 use crate::manifest::{Edit, SegmentEntry};
 use crate::state::{Commit, Frozen, Shared};
-use crate::wal::frame;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,11 +54,13 @@ impl Shared {
         queue.flush_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Flushes everything. Batches that arrive meanwhile stay in memory.
+    /// Flushes everything. Batches that arrive meanwhile stay in memory. Who asks for it may not write
+    /// soon, so it leaves no spare file of the log.
     pub(crate) fn flush_now(&self) -> Result<()> {
         self.log.check_open()?;
         let up_to = self.freeze(&mut self.commit.lock());
-        self.flush_frozen(up_to)
+        self.flush_frozen(up_to)?;
+        self.log.remove_spare()
     }
 
     /// Flushes everything while no batch can arrive: the caller holds the commit lock.
@@ -158,6 +159,6 @@ impl Shared {
         drop(manifest);
         let bytes = entries.iter().map(|entry| entry.bytes).sum();
         self.counters.flushed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.io.storage.remove(&frame::file_name(generation))
+        self.log.retire(generation)
     }
 }

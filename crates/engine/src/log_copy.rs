@@ -82,13 +82,15 @@ impl Database {
     /// The file cannot be read.
     pub fn read_log(&self, generation: Generation, from: u64, most: u64) -> Result<Option<Bytes>> {
         let name = frame::file_name(generation);
-        let file = match self.shared.io.storage.read(&name) {
-            Ok(file) => file,
-            Err(_) if self.shared.manifest.lock().state().flushed >= generation => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let len = file.len_bytes().saturating_sub(from).min(most);
-        file.read_at(from, len as usize).map(Some)
+        let read = self.shared.io.storage.read(&name).and_then(|file| {
+            let len = file.len_bytes().saturating_sub(from).min(most);
+            file.read_at(from, len as usize)
+        });
+        // A generation in segments has no file, or a newer one has overwritten it meanwhile.
+        if self.shared.manifest.lock().state().flushed >= generation {
+            return Ok(None);
+        }
+        read.map(Some)
     }
 
     /// Counts the changes of definitions since the database was opened. The definitions are in a

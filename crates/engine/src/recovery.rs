@@ -99,8 +99,11 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
     Ok(catalog)
 }
 
-/// Removes the WAL files of generations that are in segments.
+/// Removes the WAL files of generations that are in segments, and the spare one.
 fn remove_flushed(io: &Io, state: &State) -> Result<()> {
+    if io.storage.read(frame::SPARE).is_ok() {
+        io.storage.remove(frame::SPARE)?;
+    }
     for generation in frame::generations(io.storage.as_ref())? {
         if generation <= state.flushed {
             io.storage.remove(&frame::file_name(generation))?;

@@ -27,7 +27,7 @@ fn batch(db: &Database, n: i64) -> Batch {
     let tables = db.tables();
     let (mut a, mut b) = (Rows::new(&tables[0]), Rows::new(&tables[1]));
     for row in 0..20 {
-        a.push(&[Value::Int(row % 3), Value::Int(n * 20 + row), Value::Text(format!("text {n} {row}"))]).unwrap();
+        a.push(&[Value::Int(row % 3), Value::Int(n * 20 + row), Value::Text(format!("text {n} {row:0>100}"))]).unwrap();
     }
     b.push(&[Value::Null, Value::Int(n), Value::Null]).unwrap();
     Batch::new().with_rows(a).with_rows(b)
@@ -55,6 +55,8 @@ fn write_until_failure(storage: &Arc<MemoryStorage>, batches: i64) -> u64 {
                 Err(_) => break,
             }
         }
+        let has_spare = || storage.list("wal").unwrap().contains(&"spare".to_owned());
+        assert!(acknowledged < batches as u64 || has_spare(), "WAL files are overwritten");
     }
     acknowledged
 }

@@ -263,6 +263,12 @@ impl Storage for Disk {
         Ok(Box::new(writer))
     }
 
+    fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        self.0.lock().note("overwrite", name, &[])?;
+        let file = self.file(name)?;
+        Ok(Box::new(Writer { disk: self.clone(), name: name.to_owned(), file, end: 0 }))
+    }
+
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         self.0.lock().note("read", name, &[])?;
         let bytes = self.file(name)?.lock().now.clone();

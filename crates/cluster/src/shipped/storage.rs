@@ -294,6 +294,10 @@ impl Storage for ShippedDatabase {
         Err(self.read_only())
     }
 
+    fn overwrite(&self, _name: &str) -> Result<Box<dyn WriteFile>> {
+        Err(self.read_only())
+    }
+
     fn create_directory(&self, _directory: &str) -> Result<()> {
         Err(self.read_only())
     }

@@ -67,6 +67,11 @@ impl Storage for FileStorage {
         Ok(Box::new(Written { file, path: self.path(name), end_bytes: len_bytes }))
     }
 
+    fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new().write(true).open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
+        Ok(Box::new(Written { file, path: self.path(name), end_bytes: 0 }))
+    }
+
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let file = File::open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
         let len_bytes = file.metadata().map_err(|e| self.error("stat", name, &e))?.len();

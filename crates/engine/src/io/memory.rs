@@ -35,7 +35,10 @@ struct Content {
     /// The written bytes.
     bytes: Vec<u8>,
     synced_bytes: usize,
-    /// The file's length. After the written bytes it holds zeros.
+    /// The content that is being overwritten: what of it is behind the written bytes is still there.
+    /// It is durable.
+    before: Vec<u8>,
+    /// The file's length. After the written bytes and those from before it holds zeros.
     length_bytes: usize,
     synced_length_bytes: usize,
 }
@@ -44,12 +47,13 @@ impl Content {
     /// A file whose contents are durable.
     fn synced(bytes: Vec<u8>) -> Self {
         let length_bytes = bytes.len();
-        Self { bytes, synced_bytes: length_bytes, length_bytes, synced_length_bytes: length_bytes }
+        Self { bytes, synced_bytes: length_bytes, length_bytes, synced_length_bytes: length_bytes, ..Self::default() }
     }
 
-    /// The first `written` bytes, followed by zeros up to `length_bytes`.
-    fn with_zeros(&self, written: usize, length_bytes: usize) -> Vec<u8> {
+    /// The first `written` bytes, followed by what is behind them up to `length_bytes`.
+    fn with_rest(&self, written: usize, length_bytes: usize) -> Vec<u8> {
         let mut bytes = self.bytes[..written].to_vec();
+        bytes.extend_from_slice(self.before.get(written..).unwrap_or_default());
         bytes.resize(length_bytes.max(written), 0);
         bytes
     }
@@ -91,7 +95,7 @@ impl MemoryStorage {
             let content = content.lock();
             let unsynced = content.bytes.len() - content.synced_bytes;
             let kept = content.synced_bytes + keep(name, unsynced).min(unsynced);
-            let bytes = content.with_zeros(kept, content.synced_length_bytes);
+            let bytes = content.with_rest(kept, content.synced_length_bytes);
             let content = Arc::new(Mutex::new(Content::synced(bytes)));
             after.files.lock().insert(name.clone(), Arc::clone(&content));
             after.durable.lock().insert(name.clone(), content);
@@ -103,7 +107,7 @@ impl MemoryStorage {
     pub fn tamper(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(content) = self.files.lock().get(name) {
             let mut content = content.lock();
-            let mut bytes = content.with_zeros(content.bytes.len(), content.length_bytes);
+            let mut bytes = content.with_rest(content.bytes.len(), content.length_bytes);
             change(&mut bytes);
             *content = Content::synced(bytes);
         }
@@ -119,6 +123,7 @@ fn truncate(content: &Mutex<Content>, len_bytes: u64) {
     let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
     let mut content = content.lock();
     content.bytes.truncate(len);
+    content.before.truncate(len);
     content.synced_bytes = content.synced_bytes.min(len);
     content.length_bytes = content.length_bytes.min(len);
     content.synced_length_bytes = content.synced_length_bytes.min(len);
@@ -158,10 +163,20 @@ impl Storage for MemoryStorage {
         Ok(Box::new(self.writer(name, content)))
     }
 
+    fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>> {
+        let content = self.find(name)?;
+        {
+            let mut content = content.lock();
+            let before = content.with_rest(content.bytes.len(), content.length_bytes);
+            *content = Content { bytes: Vec::new(), synced_bytes: 0, before, ..*content };
+        }
+        Ok(Box::new(self.writer(name, content)))
+    }
+
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>> {
         let content = self.find(name)?;
         let content = content.lock();
-        Ok(Arc::new(MemoryFile::new(name, content.with_zeros(content.bytes.len(), content.length_bytes))))
+        Ok(Arc::new(MemoryFile::new(name, content.with_rest(content.bytes.len(), content.length_bytes))))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<String>> {

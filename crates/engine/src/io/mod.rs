@@ -55,6 +55,9 @@ pub trait Storage: Send + Sync {
     fn create(&self, name: &str) -> Result<Box<dyn WriteFile>>;
     /// Opens an existing file for appending, truncated to `len_bytes`.
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>>;
+    /// Opens an existing file for writing from its beginning. It keeps its length and its content:
+    /// each write overwrites a part of it.
+    fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>>;
     /// Opens an existing file for reading.
     fn read(&self, name: &str) -> Result<Arc<dyn ReadFile>>;
     /// The names of the files directly in `directory`, sorted; empty if it does not exist.

@@ -6,12 +6,18 @@
 //! sections of one batch. The durable sequence is the last one known to be synced when the frame
 //! was written. It distinguishes a torn tail from damage (see [`read_file`]). Numbers are
 //! little-endian.
+//!
+//! The file may have overwritten that of an older generation. Then frames of it may follow the last
+//! one; their sequences are lower.
 
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::Storage;
+use std::ops::RangeInclusive;
 
 pub(crate) const DIRECTORY: &str = "wal";
+/// The file that the next generation overwrites: that of a generation that is in segments.
+pub(crate) const SPARE: &str = "wal/spare";
 const MAGIC: &[u8; 8] = b"FLEETWAL";
 const VERSION: u32 = 1;
 pub(crate) const FILE_HEADER_BYTES: usize = 24;
@@ -78,12 +84,13 @@ impl Frame<'_> {
     }
 }
 
-/// The frame at `offset`, if it is complete and its checksum matches.
-fn frame_at(file: &[u8], offset: usize) -> Option<Frame<'_>> {
+/// The frame at `offset`, if its sequence is one of these, it is complete and its checksum matches.
+fn frame_at(file: &[u8], offset: usize, sequences: RangeInclusive<u64>) -> Option<Frame<'_>> {
     let header = file.get(offset..offset + FRAME_HEADER_BYTES)?;
     let number = |at: usize| header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
     let len = (number(0) & 0xffff_ffff) as usize;
-    if len == 0 || len > MAX_PAYLOAD_BYTES {
+    // The sequence comes before the checksum, because a search tries every offset.
+    if len == 0 || len > MAX_PAYLOAD_BYTES || !sequences.contains(&number(8)) {
         return None;
     }
     let end = offset + FRAME_HEADER_BYTES + len;
@@ -133,11 +140,13 @@ pub(crate) fn read_file<'a>(
     }
     let mut frames: Vec<Frame<'a>> = Vec::new();
     let mut good_bytes = FILE_HEADER_BYTES;
-    while let Some(frame) = frame_at(file, good_bytes) {
-        if frames.last().is_some_and(|before| before.sequence.0 + 1 != frame.sequence.0) {
+    let mut newest = before;
+    while let Some(frame) = frame_at(file, good_bytes, newest.0 + 1..=u64::MAX) {
+        if !frames.is_empty() && newest.0 + 1 != frame.sequence.0 {
             break;
         }
         good_bytes = frame.end();
+        newest = frame.sequence;
         frames.push(frame);
     }
     if good_bytes == file.len() {
@@ -154,12 +163,14 @@ pub(crate) fn read_file<'a>(
     if !last {
         return Err(lost(" and newer files follow"));
     }
-    let broken = frames.last().map_or(before, |frame| frame.sequence).0 + 1;
+    let broken = Sequence(newest.0 + 1);
+    // Each frame between them takes more than a byte.
+    let later_ones = broken.0 + 1..=broken.0 + file.len() as u64;
     let mut offset = good_bytes;
     while offset + FRAME_HEADER_BYTES < file.len() {
-        if let Some(later) = frame_at(file, offset) {
-            if later.sequence.0 > broken && later.durable.0 >= broken {
-                return Err(lost(&format!(", and batch {} after it had been synced", broken)));
+        if let Some(later) = frame_at(file, offset, later_ones.clone()) {
+            if later.durable >= broken {
+                return Err(lost(&format!(", and batch {broken} after it had been synced")));
             }
             offset = later.end();
         } else {

@@ -67,3 +67,27 @@ fn frames_of_another_turn_are_not_taken() {
         "another generation's header"
     );
 }
+
+#[test]
+fn frames_of_an_older_generation_behind_the_last_one_are_a_torn_tail() {
+    let old =
+        &file(&[(1, 0, b"an old one"), (2, 1, &[0xff; 100_000]), (3, 2, b"the last old one")])[FILE_HEADER_BYTES..];
+    let news: [&[(u64, u64, &[u8])]; 3] = [&[], &[(4, 3, b"new")], &[(4, 3, b"new"), (5, 4, b"another new one")]];
+    for new in news {
+        let new = file(new);
+        // What the new frames have not overwritten begins anywhere.
+        for from in [0, 1, FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + 10, 200, old.len() - 40] {
+            let both = [&new[..], &old[from..]].concat();
+            let contents = read(&both, 3, true).unwrap();
+            assert_eq!(contents.good_bytes, new.len(), "from {from}");
+            assert_eq!(read(&both, 3, false).map(|_| ()).unwrap_err().kind(), ErrorKind::Damaged, "from {from}");
+        }
+    }
+}
+
+#[test]
+fn a_broken_frame_that_had_been_synced_is_damage_also_before_old_ones() {
+    let mut file = file(&[(5, 4, b"one"), (6, 5, b"two"), (2, 1, b"old"), (3, 2, b"old")]);
+    file[FILE_HEADER_BYTES + FRAME_HEADER_BYTES] ^= 1;
+    assert_eq!(read(&file, 4, true).map(|_| ()).unwrap_err().kind(), ErrorKind::Damaged);
+}

@@ -4,14 +4,16 @@
 //!   in the backlog, and the file is truncated after its last whole frame ([`LogFile::write`]).
 //! - **Reserving.** Small synced steps overwrite zeros that were written ahead
 //!   ([`LogFile::reserve`]).
-//! - **Rotating.** A new generation begins with a new file. The old file is first truncated after
-//!   its last frame and synced, so that files become durable in order ([`LogFile::end`]).
+//! - **Rotating.** A new generation begins with the spare file ([`Spare`]) or a new one. The old file
+//!   is first truncated after its last frame and synced, so that files become durable in order
+//!   ([`LogFile::end`]).
 //!
 //! Owns the file, its backlog and its zeros. Does not own locks, waiters or threads: it is used by
 //! the thread that holds the log's writer, which decides when to sync and what an error means for
 //! the waiters.
 
 use super::progress::Progress;
+use super::spare::Spare;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::{Io, WriteFile};
@@ -42,24 +44,31 @@ pub(super) struct FileWrite {
 pub(super) struct LogFile {
     io: Io,
     progress: Arc<Progress>,
+    spare_file: Arc<Spare>,
     file: Box<dyn WriteFile>,
     /// Bytes of the file up to the last whole frame.
     good_bytes: u64,
     /// The value of `good_bytes` at the last sync.
     synced_bytes: u64,
-    /// End of the zeros written ahead; see [`LogFile::reserve`]. The file ends there or after its
-    /// frames.
-    zeros_end: u64,
+    /// End of the bytes that frames overwrite: zeros written ahead (see [`LogFile::reserve`]), or what
+    /// the spare file had. The file ends there or after its frames.
+    reserved_end: u64,
     /// Writes still to do, oldest first; more than one step's only after a full disk.
     backlog: VecDeque<FileWrite>,
     /// The buffer of the last write, for reuse.
-    spare: Vec<u8>,
+    spare_buffer: Vec<u8>,
     last_sync_ns: u64,
 }
 
 impl LogFile {
     /// Continues an existing file: its first `good_bytes` hold whole frames.
-    pub(super) fn resume(io: &Io, generation: Generation, good_bytes: usize, progress: &Arc<Progress>) -> Result<Self> {
+    pub(super) fn resume(
+        io: &Io,
+        generation: Generation,
+        good_bytes: usize,
+        progress: &Arc<Progress>,
+        spare_file: &Arc<Spare>,
+    ) -> Result<Self> {
         let name = frame::file_name(generation);
         let mut file = io.storage.append(&name, good_bytes as u64)?;
         let mut good_bytes = good_bytes as u64;
@@ -70,26 +79,38 @@ impl LogFile {
         file.sync()?;
         io.storage.sync_directory(frame::DIRECTORY)?;
         progress.set_file(generation, good_bytes);
-        Ok(Self::with_file(io, file, good_bytes, progress))
+        Ok(Self::with_file(io, file, good_bytes, progress, spare_file))
     }
 
     /// Starts with a new file.
-    pub(super) fn create(io: &Io, generation: Generation, progress: &Arc<Progress>) -> Result<Self> {
+    pub(super) fn create(
+        io: &Io,
+        generation: Generation,
+        progress: &Arc<Progress>,
+        spare_file: &Arc<Spare>,
+    ) -> Result<Self> {
         let file = create_file(io, generation)?;
         progress.set_file(generation, frame::FILE_HEADER_BYTES as u64);
-        Ok(Self::with_file(io, file, frame::FILE_HEADER_BYTES as u64, progress))
+        Ok(Self::with_file(io, file, frame::FILE_HEADER_BYTES as u64, progress, spare_file))
     }
 
-    fn with_file(io: &Io, file: Box<dyn WriteFile>, good_bytes: u64, progress: &Arc<Progress>) -> Self {
+    fn with_file(
+        io: &Io,
+        file: Box<dyn WriteFile>,
+        good_bytes: u64,
+        progress: &Arc<Progress>,
+        spare_file: &Arc<Spare>,
+    ) -> Self {
         Self {
             io: io.clone(),
             progress: Arc::clone(progress),
+            spare_file: Arc::clone(spare_file),
             file,
             good_bytes,
             synced_bytes: good_bytes,
-            zeros_end: good_bytes,
+            reserved_end: good_bytes,
             backlog: VecDeque::new(),
-            spare: Vec::new(),
+            spare_buffer: Vec::new(),
             last_sync_ns: io.clock.monotonic_ns(),
         }
     }
@@ -101,7 +122,7 @@ impl LogFile {
 
     /// Takes the buffer of the last write, empty but with its capacity.
     pub(super) fn take_spare(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.spare)
+        std::mem::take(&mut self.spare_buffer)
     }
 
     /// Nanoseconds since the last sync, or since the file was opened.
@@ -138,26 +159,29 @@ impl LogFile {
                 && bytes.capacity() <= MAX_SPARE_BYTES
             {
                 bytes.clear();
-                self.spare = bytes;
+                self.spare_buffer = bytes;
             }
         }
         Ok(None)
     }
 
-    /// Goes on in a new file. After an error nothing has changed.
+    /// Goes on in the file of a new generation. After an error nothing has changed.
     fn begin(&mut self, generation: Generation) -> Result<()> {
-        self.file = create_file(&self.io, generation)?;
-        self.good_bytes = frame::FILE_HEADER_BYTES as u64;
-        self.synced_bytes = self.good_bytes;
-        self.zeros_end = self.good_bytes;
-        self.progress.set_file(generation, self.good_bytes);
+        let header_bytes = frame::FILE_HEADER_BYTES as u64;
+        (self.file, self.reserved_end) = match self.spare_file.begin(generation)? {
+            Some(spare) => spare,
+            None => (create_file(&self.io, generation)?, header_bytes),
+        };
+        self.good_bytes = header_bytes;
+        self.synced_bytes = header_bytes;
+        self.progress.set_file(generation, header_bytes);
         Ok(())
     }
 
     /// Truncates the file after the last whole frame.
     pub(super) fn cut(&mut self) -> Result<()> {
         self.file.truncate(self.good_bytes).map_err(Error::final_io)?;
-        self.zeros_end = self.good_bytes;
+        self.reserved_end = self.good_bytes;
         Ok(())
     }
 
@@ -165,13 +189,13 @@ impl LogFile {
     /// overwrite zeros, their syncs write only frames, not the file's length. (InnoDB and
     /// PostgreSQL preallocate their log files for the same reason.)
     pub(super) fn reserve(&mut self) -> Result<()> {
-        let is_longer = self.good_bytes >= self.zeros_end;
+        let is_longer = self.good_bytes >= self.reserved_end;
         if !is_longer || self.good_bytes - self.synced_bytes > SMALL_STEP_BYTES {
             return Ok(());
         }
         match self.file.reserve(RESERVED_BYTES) {
             Ok(()) => {
-                self.zeros_end = self.good_bytes + RESERVED_BYTES as u64;
+                self.reserved_end = self.good_bytes + RESERVED_BYTES as u64;
                 self.progress.add_bytes(RESERVED_BYTES as u64);
                 Ok(())
             }
@@ -192,11 +216,11 @@ impl LogFile {
 
     /// Makes the file durable, ending with its last frame.
     pub(super) fn end(&mut self) -> Result<()> {
-        let has_zeros = self.zeros_end > self.good_bytes;
-        if has_zeros {
+        let has_rest = self.reserved_end > self.good_bytes;
+        if has_rest {
             self.cut()?;
         }
-        if has_zeros || self.progress.has_unsynced() {
+        if has_rest || self.progress.has_unsynced() {
             self.sync()?;
         }
         Ok(())

@@ -194,3 +194,56 @@ fn zeros_that_do_not_fit_are_done_without() {
     storage.set_full(false);
     assert!(commit(&log, &storage, 2, 10, Durability::Sync) > reserved);
 }
+
+#[test]
+fn a_generation_overwrites_the_file_of_one_in_segments() {
+    let storage = MemoryStorage::new();
+    let io = Io::memory(storage.clone());
+    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
+    let files = || storage.list(frame::DIRECTORY).unwrap().join(" ");
+    for sequence in 1..=3 {
+        commit(&log, &storage, sequence, 10_000, Durability::Sync);
+    }
+    log.rotate(Generation(2), Sequence(3));
+    log.step();
+    log.retire(Generation(1)).unwrap();
+    assert_eq!(files(), "0000000000000002.wal spare");
+    log.rotate(Generation(3), Sequence(3));
+    log.step();
+    assert_eq!(files(), "0000000000000002.wal 0000000000000003.wal");
+    let whole = length(&storage, 3);
+    let frames = |storage: &MemoryStorage| {
+        let file = storage.read(&frame::file_name(Generation(3))).unwrap();
+        assert_eq!(file.len_bytes(), whole, "frames overwrite old ones");
+        let bytes = file.read_all().unwrap();
+        frame::read_file("wal", &bytes, Generation(3), Sequence(3), true).unwrap().frames.len()
+    };
+    assert_eq!((frames(&storage), frames(&storage.crash())), (0, 0));
+    let commit = |sequence, bytes| {
+        let (sender, outcome) = mpsc::channel();
+        let done = Box::new(move |result| sender.send(result).unwrap());
+        log.enqueue(Sequence(sequence), Durability::Sync, &vec![8; bytes], done, Waiting::ForRoom);
+        log.step();
+        outcome.recv().unwrap().unwrap();
+    };
+    for (sequence, bytes) in [(4, 10), (5, 12_345)] {
+        commit(sequence, bytes);
+        let synced = sequence as usize - 3;
+        for kept in [0, 1, usize::MAX] {
+            assert_eq!(frames(&storage.crash_keeping(|_, _| kept)), synced, "batch {sequence}");
+        }
+    }
+    // Longer than the old file.
+    commit(6, 10_000);
+    commit(7, 20_000);
+    assert!(length(&storage, 3) > whole);
+    // One spare file is enough.
+    log.rotate(Generation(4), Sequence(7));
+    log.step();
+    log.retire(Generation(2)).unwrap();
+    log.retire(Generation(3)).unwrap();
+    assert_eq!(files(), "0000000000000004.wal spare");
+    log.remove_spare().unwrap();
+    assert_eq!(files(), "0000000000000004.wal");
+    log.close().unwrap();
+}

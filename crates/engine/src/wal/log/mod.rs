@@ -7,7 +7,8 @@
 //!    completes the `os` and `interval` commits. If there are `sync` commits, or the interval is
 //!    over, it calls `fdatasync` once and completes the others: group commit. A committer may run
 //!    the step itself ([`Log::lead`]).
-//! 3. A new generation begins with a new file ([`Log::rotate`]).
+//! 3. A new generation begins with a new file ([`Log::rotate`]), which may overwrite that of a
+//!    generation that is in segments ([`Log::retire`]).
 //!
 //! A full disk stalls the log: the file is truncated after its last whole frame, waiters get a
 //! retriable error, and no batch is accepted. What could not be written stays in memory and is
@@ -22,6 +23,7 @@
 mod file;
 mod gather;
 mod progress;
+mod spare;
 
 use crate::error::{Code, Error, ErrorKind, Result};
 use crate::ids::{Generation, Sequence};
@@ -35,6 +37,7 @@ use gather::{Completion, Next, Pending, Waiter, gather};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 pub use progress::LogEnd;
 use progress::Progress;
+use spare::Spare;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -66,6 +69,7 @@ pub(crate) struct Log {
     writer: Mutex<Writer>,
     /// Changed only by the holder of the writer.
     progress: Arc<Progress>,
+    spare: Arc<Spare>,
     /// Set if the log is also kept elsewhere.
     sharing: OnceLock<Arc<Sharing>>,
 }
@@ -80,18 +84,26 @@ impl Log {
         last: Sequence,
     ) -> Result<Arc<Self>> {
         let progress = Arc::new(Progress::new(generation, last));
-        let file = LogFile::resume(io, generation, good_bytes, &progress)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, progress))
+        let spare = Arc::new(Spare::new(io));
+        let file = LogFile::resume(io, generation, good_bytes, &progress, &spare)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, progress, spare))
     }
 
     /// Starts a log with a new file.
     pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let progress = Arc::new(Progress::new(generation, last));
-        let file = LogFile::create(io, generation, &progress)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, progress))
+        let spare = Arc::new(Spare::new(io));
+        let file = LogFile::create(io, generation, &progress, &spare)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, progress, spare))
     }
 
-    fn with_file(io: &Io, sync_interval_ms: u64, file: LogFile, progress: Arc<Progress>) -> Arc<Self> {
+    fn with_file(
+        io: &Io,
+        sync_interval_ms: u64,
+        file: LogFile,
+        progress: Arc<Progress>,
+        spare: Arc<Spare>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             io: io.clone(),
             interval_ns: sync_interval_ms.saturating_mul(1_000_000),
@@ -99,6 +111,7 @@ impl Log {
             wake: Condvar::new(),
             writer: Mutex::new(Writer { file, unsynced: Vec::new() }),
             progress,
+            spare,
             sharing: OnceLock::new(),
         })
     }
@@ -242,6 +255,16 @@ impl Log {
     pub(crate) fn rotate(&self, generation: Generation, last: Sequence) {
         self.pending.lock().push_file(generation, last);
         self.wake.notify_one();
+    }
+
+    /// A generation that has ended is in segments: its file is kept for the next one, or removed.
+    pub(crate) fn retire(&self, generation: Generation) -> Result<()> {
+        self.spare.keep(generation)
+    }
+
+    /// Removes the file that was kept for the next generation, if there is one.
+    pub(crate) fn remove_spare(&self) -> Result<()> {
+        self.spare.remove()
     }
 
     /// The log thread: runs steps until the log is closed.
