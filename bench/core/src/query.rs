@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A query. Times are nanoseconds since 1970; a window includes its first time and excludes its
 /// second.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Query {
     /// The number of rows of a table.
     Count(&'static str),
@@ -57,7 +57,7 @@ pub enum Query {
 }
 
 /// The key of a series.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A number, such as that of a meter.
     Int(i64),

@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
 /// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnType {
     /// A signed 64-bit integer.
     Int,
@@ -36,7 +36,7 @@ impl ColumnType {
 pub type Column = (&'static str, ColumnType);
 
 /// A table: its columns and its primary key. A row with an existing key replaces the old row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     /// The table's name.
     pub name: &'static str,

@@ -37,6 +37,13 @@ fn offset(bytes: usize) -> u32 {
 }
 
 impl BytesBuilder {
+    /// Without values, but with room for `len` that have `bytes` bytes in total.
+    pub(crate) fn with_capacity(len: usize, bytes: usize) -> Self {
+        let mut builder = Self { data: Vec::with_capacity(bytes), ..Self::default() };
+        builder.reserve(len);
+        builder
+    }
+
     /// Reserves room for `len` more values.
     fn reserve(&mut self, len: usize) {
         self.offsets.reserve(len + 1);
@@ -46,7 +53,26 @@ impl BytesBuilder {
     }
 
     pub(crate) fn push(&mut self, value: Option<&[u8]>) {
-        self.push_repeated(value, 1);
+        let Some(value) = value else { return self.push_repeated(None, 1) };
+        if self.offsets.is_empty() {
+            self.offsets.push(0);
+        }
+        self.data.extend_from_slice(value);
+        self.offsets.push(offset(self.data.len()));
+    }
+
+    /// Appends `len` values of another column from `start`.
+    pub(crate) fn extend(&mut self, other: &Self, start: usize, len: usize) {
+        if len == 0 {
+            return;
+        }
+        self.reserve(len);
+        self.nulls.copy(self.len(), &other.nulls, start, len);
+        let (from, to) = (other.offsets[start] as usize, other.offsets[start + len] as usize);
+        let at = self.data.len();
+        self.data.extend_from_slice(&other.data[from..to]);
+        let ends = &other.offsets[start + 1..=start + len];
+        self.offsets.extend(ends.iter().map(|&end| offset(at + end as usize - from)));
     }
 
     /// Appends the same value `len` times.
@@ -113,6 +139,7 @@ impl ColumnBuilder {
     /// Appends a raw value `len` times; `None` is NULL, in a column of any type.
     pub(crate) fn push_raw(&mut self, value: Option<u64>, len: usize) {
         match self {
+            Self::Raw(lane) if len == 1 => lane.push(value),
             Self::Raw(lane) => lane.extend(&Lane::constant(value, len), 0, len),
             Self::Bytes(bytes) => bytes.push_repeated(None, len),
         }
@@ -141,7 +168,7 @@ impl ColumnBuilder {
     pub(crate) fn append(&mut self, other: &Self) {
         match (self, other) {
             (Self::Raw(lane), Self::Raw(other)) => lane.extend(other, 0, other.len()),
-            (Self::Bytes(bytes), Self::Bytes(other)) => (0..other.len()).for_each(|row| bytes.push(other.get(row))),
+            (Self::Bytes(bytes), Self::Bytes(other)) => bytes.extend(other, 0, other.len()),
             _ => unreachable!("columns of one type are gathered in one form"),
         }
     }
@@ -309,3 +336,7 @@ fn lists(bytes: &BytesBuilder, element: ArrayElement) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     Ok(Arc::new(ListArray::try_new(element.to_field(), offsets, values, nulls)?))
 }
+
+#[cfg(test)]
+#[path = "column_tests.rs"]
+mod tests;

@@ -7,6 +7,7 @@ use crate::query::Query;
 use crate::table::Table;
 use crate::target::Connection;
 use arrow::array::RecordBatch;
+use std::collections::HashMap;
 
 /// Writes batches of one table. `make` creates them and receives the number of batches acknowledged
 /// so far.
@@ -101,7 +102,7 @@ impl Worker for Asker<'_> {
 #[derive(Default)]
 pub(super) struct Answers {
     /// The first answer to each query.
-    pub(super) answers: Vec<(Query, RecordBatch)>,
+    pub(super) answers: HashMap<Query, RecordBatch>,
     /// An answer that differed from an earlier one to the same query.
     pub(super) differing: Option<String>,
     pub(super) count: usize,
@@ -111,9 +112,9 @@ impl Answers {
     /// Keeps an answer. A repeated query must get the same answer, which is not kept again.
     fn add(&mut self, query: &Query, answer: RecordBatch) {
         self.count += 1;
-        match self.answers.iter().find(|(known, _)| known == query) {
-            Some((_, first)) => self.differing = self.differing.take().or(difference(query, first, &answer)),
-            None => self.answers.push((query.clone(), answer)),
+        match self.answers.get(query) {
+            Some(first) => self.differing = self.differing.take().or(difference(query, first, &answer)),
+            None => drop(self.answers.insert(query.clone(), answer)),
         }
     }
 }

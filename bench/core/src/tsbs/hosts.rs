@@ -20,7 +20,7 @@ pub const BUSY_ABOVE: i64 = 90;
 pub const LAST_MINUTES: usize = 5;
 
 /// A query of cpu rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostQuestion {
     /// single-groupby and cpu-max-all: for each bucket, the maxima of the first fields over a set
     /// of hosts, in order.

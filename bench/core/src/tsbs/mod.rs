@@ -19,7 +19,7 @@ use hosts::HostQuestion;
 use trucks::TruckQuestion;
 
 /// A query of TSBS.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Of the use case cpu-only.
     Hosts(HostQuestion),

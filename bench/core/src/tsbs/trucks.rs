@@ -12,7 +12,7 @@ pub const BUCKETS_AN_HOUR: i64 = 3_600 / BUCKET_S;
 pub const BUCKETS_A_DAY: i64 = DAY_S / BUCKET_S;
 
 /// A query of trucks. The answers are in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TruckQuestion {
     /// last-loc: the newest location of each truck of a fleet.
     LastLocations {

@@ -61,7 +61,7 @@ impl NullMask {
 
     /// Copies the NULLs of `len` values from another mask. The values from `at` on must not be NULL
     /// yet.
-    fn copy(&mut self, at: usize, other: &Self, start: usize, len: usize) {
+    pub(crate) fn copy(&mut self, at: usize, other: &Self, start: usize, len: usize) {
         if other.nulls == 0 || len == 0 {
             return;
         }

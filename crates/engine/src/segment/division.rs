@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use std::ops::Range;
 
 /// Approximate bytes of plain texts per page: reading one row means reading its whole page.
-const TEXT_PAGE_BYTES: usize = 64 << 10;
+const TEXT_PAGE_BYTES: usize = 16 << 10;
 /// Maximum elements in a page of more than one array.
 const MAX_PAGE_ELEMENTS: usize = 16 << 10;
 

@@ -71,6 +71,14 @@ impl Physical {
         }
     }
 
+    /// The bytes of this many PLAIN values of bytes without their lengths.
+    pub(crate) fn text_bytes(self, stored_bytes: usize, values: usize) -> usize {
+        match self {
+            Self::Fixed => stored_bytes,
+            _ => stored_bytes.saturating_sub(size_of::<u32>() * values),
+        }
+    }
+
     /// The raw value of 4 stored bytes.
     fn widen(self, value: u32) -> u64 {
         match self {

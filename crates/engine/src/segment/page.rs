@@ -65,9 +65,7 @@ impl Page {
             (Self::Codes(lane, dictionary), ColumnBuilder::Bytes(out)) => {
                 copy_codes(lane, dictionary, start..start + len, out);
             }
-            (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => {
-                (start..start + len).for_each(|i| out.push(bytes.get(i)));
-            }
+            (Self::Bytes(bytes), ColumnBuilder::Bytes(out)) => out.extend(bytes, start, len),
             (_, out) => out.push_raw(None, len),
         }
     }

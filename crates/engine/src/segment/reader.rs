@@ -440,7 +440,7 @@ impl Segment {
         Ok(match (form, physical) {
             (Encoding::Plain, physical) if physical.is_bytes() => {
                 let mut rest = values;
-                let mut bytes = BytesBuilder::default();
+                let mut bytes = BytesBuilder::with_capacity(rows, physical.text_bytes(values.len(), len));
                 for row in 0..rows {
                     let value = if nulls.is_null(row) { None } else { Some(physical.take_bytes(&mut rest)?) };
                     bytes.push(value);
