@@ -131,8 +131,8 @@ fn long_texts_have_pages_of_fewer_rows() {
     let segment = written(&storage, 1, rows, 100);
     assert_eq!(segment.pages_of(ColumnId(2)), segment.pages());
     // Two of three rows have a text: about 67 bytes per row.
-    assert_eq!(segment.pages_of(ColumnId(3)), rows.div_ceil(PAGE_ROWS / 8));
-    let ends = [0, 1, 511, 512, 513, ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS, ROW_GROUP_ROWS + 1, rows - 1];
+    assert_eq!(segment.pages_of(ColumnId(3)), rows.div_ceil(128));
+    let ends = [0, 1, 127, 128, 129, ROW_GROUP_ROWS - 1, ROW_GROUP_ROWS, ROW_GROUP_ROWS + 1, rows - 1];
     for row in ends {
         let (mut out, place) = (ColumnBuilder::new(ColumnType::Utf8), segment.place(ColumnId(3), row));
         segment.page(ColumnId(3), place.page, false).unwrap().unwrap().copy(place.at, 1, &mut out);
@@ -140,8 +140,8 @@ fn long_texts_have_pages_of_fewer_rows() {
         let expected = (row % 3 > 0).then(|| text(row, 100));
         assert_eq!(bytes.get(0), expected.as_deref().map(str::as_bytes), "row {row}");
     }
-    let stretch: Vec<_> = segment.places(ColumnId(3), 500, 1_000).map(|place| (place.at, place.rows)).collect();
-    assert_eq!(stretch, [(500, 12), (0, 512), (0, 476)]);
+    let stretch: Vec<_> = segment.places(ColumnId(3), 100, 300).map(|place| (place.at, place.rows)).collect();
+    assert_eq!(stretch, [(100, 28), (0, 128), (0, 128), (0, 16)]);
     let behind = segment.place(ColumnId(3), rows);
     assert!(segment.page(ColumnId(3), behind.page, false).is_err(), "there is no such row");
 }
