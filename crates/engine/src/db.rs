@@ -393,6 +393,7 @@ impl Database {
         for join in self.joiners.lock().drain(..) {
             join();
         }
+        self.shared.log.remove_spare();
         let marked = if closed.is_ok() { self.shared.mark_log() } else { Ok(()) };
         let given_back = self.give_back_numbers();
         flushed.and(closed).and(marked).and(given_back)

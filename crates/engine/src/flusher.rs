@@ -60,7 +60,8 @@ impl Shared {
         self.log.check_open()?;
         let up_to = self.freeze(&mut self.commit.lock());
         self.flush_frozen(up_to)?;
-        self.log.remove_spare()
+        self.log.remove_spare();
+        Ok(())
     }
 
     /// Flushes everything while no batch can arrive: the caller holds the commit lock.
@@ -101,7 +102,11 @@ impl Shared {
                 queue.frozen.retain(|frozen| frozen.generation != done.generation);
                 queue.changed = true;
             }
-            Err(error) => queue.flush_error = Some(error.clone()),
+            Err(error) => {
+                // The disk may be full.
+                self.log.remove_spare();
+                queue.flush_error = Some(error.clone());
+            }
         }
         self.wake.notify_all();
         outcome

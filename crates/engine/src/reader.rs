@@ -5,11 +5,11 @@
 //! 2. [`Reader::refresh`] does the same again. Segments that are still listed stay open.
 //!
 //! The writer may remove a file after the manifest was read and before the file is opened. The
-//! manifest has then changed, and the reader starts again. An open file stays readable after it is
+//! manifest has then changed, and the reader starts again. An open segment stays readable after it is
 //! unlinked.
 //!
-//! The writer also changes log files while they are read. It overwrites zeros with frames and
-//! truncates a finished file after its last frame. A reader may therefore find an older frame
+//! The writer also changes log files while they are read. It overwrites zeros and the frames of
+//! flushed generations, and truncates a finished file after its last frame. A reader may therefore find an older frame
 //! missing and a newer one present. It reads again and finds both; what is damaged stays as it is.
 
 use crate::catalog::Catalog;

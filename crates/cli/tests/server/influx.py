@@ -286,7 +286,10 @@ def owner(row, bodies, verdicts):
 
     def has_time(number):
         precision, sent = bodies[number]
-        return at == "now" or re.search(rf"(?<!\d)0*{abs(at) // PRECISIONS[precision]}(?!\d)", sent.decode())
+        if at == "now":
+            return True
+        units, rest = divmod(abs(at), PRECISIONS[precision])
+        return rest == 0 and re.search(rf"(?<!\d)0*{units}(?!\d)", sent.decode())
 
     tag = str(dict(parts).get("b"))
     if tag.isdigit() and int(tag) in bodies and has_time(int(tag)):

@@ -164,12 +164,12 @@ pub(crate) fn read_file<'a>(
         return Err(lost(" and newer files follow"));
     }
     let broken = Sequence(newest.0 + 1);
-    // Each frame between them takes more than a byte.
-    let later_ones = broken.0 + 1..=broken.0 + file.len() as u64;
+    // Older frames are skipped whole. Each frame up to the last one takes more than a byte.
+    let sequences = 1..=broken.0 + file.len() as u64;
     let mut offset = good_bytes;
     while offset + FRAME_HEADER_BYTES < file.len() {
-        if let Some(later) = frame_at(file, offset, later_ones.clone()) {
-            if later.durable >= broken {
+        if let Some(later) = frame_at(file, offset, sequences.clone()) {
+            if later.sequence > broken && later.durable >= broken {
                 return Err(lost(&format!(", and batch {broken} after it had been synced")));
             }
             offset = later.end();

@@ -143,6 +143,8 @@ impl LogFile {
             match written {
                 Err(error) if error.kind() == ErrorKind::Retry => {
                     self.cut()?;
+                    // The disk is full.
+                    self.spare_file.remove();
                     return Ok(Some(error));
                 }
                 written => written?,

@@ -243,7 +243,41 @@ fn a_generation_overwrites_the_file_of_one_in_segments() {
     log.retire(Generation(2)).unwrap();
     log.retire(Generation(3)).unwrap();
     assert_eq!(files(), "0000000000000004.wal spare");
-    log.remove_spare().unwrap();
+    log.remove_spare();
     assert_eq!(files(), "0000000000000004.wal");
+    log.close().unwrap();
+}
+
+#[test]
+fn a_spare_file_is_given_up_on_a_full_disk_and_may_be_gone() {
+    let storage = MemoryStorage::new();
+    let io = Io::memory(storage.clone());
+    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
+    let files = || storage.list(frame::DIRECTORY).unwrap().join(" ");
+    let rotate = |generation, sequence| {
+        log.rotate(Generation(generation), Sequence(sequence));
+        log.step();
+        log.retire(Generation(generation - 1)).unwrap();
+    };
+    commit(&log, &storage, 1, 10, Durability::Sync);
+    rotate(2, 1);
+    assert_eq!(files(), "0000000000000002.wal spare");
+    storage.set_full(true);
+    log.enqueue(
+        Sequence(2),
+        Durability::Sync,
+        b"batch",
+        Box::new(|result| drop(result.unwrap_err())),
+        Waiting::ForRoom,
+    );
+    log.step();
+    assert_eq!(files(), "0000000000000002.wal");
+    storage.set_full(false);
+    log.step();
+    rotate(3, 2);
+    // Somebody removes it.
+    storage.remove(frame::SPARE).unwrap();
+    rotate(4, 2);
+    assert_eq!(files(), "0000000000000004.wal spare");
     log.close().unwrap();
 }

@@ -263,8 +263,8 @@ impl Log {
     }
 
     /// Removes the file that was kept for the next generation, if there is one.
-    pub(crate) fn remove_spare(&self) -> Result<()> {
-        self.spare.remove()
+    pub(crate) fn remove_spare(&self) {
+        self.spare.remove();
     }
 
     /// The log thread: runs steps until the log is closed.

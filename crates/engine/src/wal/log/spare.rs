@@ -47,8 +47,13 @@ impl Spare {
             return Ok(None);
         }
         let storage = &self.io.storage;
-        let len_bytes = storage.read(frame::SPARE)?.len_bytes();
-        let mut file = storage.overwrite(frame::SPARE)?;
+        let opened =
+            storage.read(frame::SPARE).and_then(|file| Ok((storage.overwrite(frame::SPARE)?, file.len_bytes())));
+        let Ok((mut file, len_bytes)) = opened else {
+            // Somebody has removed it.
+            *exists = false;
+            return Ok(None);
+        };
         file.write(&frame::file_header(generation))?;
         file.sync().map_err(Error::final_io)?;
         storage.rename(frame::SPARE, &frame::file_name(generation)).map_err(Error::final_io)?;
@@ -57,12 +62,11 @@ impl Spare {
         Ok(Some((file, len_bytes)))
     }
 
-    /// Removes the spare, if there is one.
-    pub(super) fn remove(&self) -> Result<()> {
+    /// Removes the spare, if there is one. If that fails, the next opening removes it.
+    pub(super) fn remove(&self) {
         let mut exists = self.exists.lock();
-        if !std::mem::take(&mut *exists) {
-            return Ok(());
+        if std::mem::take(&mut *exists) {
+            self.io.storage.remove(frame::SPARE).ok();
         }
-        self.io.storage.remove(frame::SPARE)
     }
 }
