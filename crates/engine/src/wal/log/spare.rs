@@ -1,8 +1,8 @@
 //! The spare file: a WAL file whose generation is in segments, kept for the next generation.
 //!
 //! A file that overwrites another does not grow. So its syncs write no new file length and need not
-//! wait for the file system's journal, and no removal of a large file holds them up. (PostgreSQL and
-//! RocksDB recycle their log files for the same reasons.)
+//! wait for the file system's journal, and no removal of a large file holds them up. (PostgreSQL
+//! and RocksDB recycle their log files for the same reasons.)
 //!
 //! Owns the file's name and whether it exists. Does not own what follows the frames of the new
 //! generation: frames of an older one, which replay tells by their sequences
@@ -39,8 +39,8 @@ impl Spare {
         Ok(())
     }
 
-    /// Makes the spare the file of a generation, if there is one: durable, with its header. Returns its
-    /// length as well.
+    /// Makes the spare the file of a generation, if there is one: durable, with its header. Returns
+    /// its length as well.
     pub(super) fn begin(&self, generation: Generation) -> Result<Option<(Box<dyn WriteFile>, u64)>> {
         let mut exists = self.exists.lock();
         if !*exists {
