@@ -54,8 +54,8 @@ impl Shared {
         queue.flush_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Flushes everything. Batches that arrive meanwhile stay in memory. Who asks for it may not write
-    /// soon, so it leaves no spare file of the log.
+    /// Flushes everything. Batches that arrive meanwhile stay in memory. It also removes the log's
+    /// spare file, because the caller may have nothing more to write.
     pub(crate) fn flush_now(&self) -> Result<()> {
         self.log.check_open()?;
         let up_to = self.freeze(&mut self.commit.lock());

@@ -5,12 +5,13 @@
 //! 2. [`Reader::refresh`] does the same again. Segments that are still listed stay open.
 //!
 //! The writer may remove a file after the manifest was read and before the file is opened. The
-//! manifest has then changed, and the reader starts again. An open segment stays readable after it is
-//! unlinked.
+//! manifest has then changed, and the reader starts again. An open segment stays readable after it
+//! is unlinked.
 //!
 //! The writer also changes log files while they are read. It overwrites zeros and the frames of
-//! flushed generations, and truncates a finished file after its last frame. A reader may therefore find an older frame
-//! missing and a newer one present. It reads again and finds both; what is damaged stays as it is.
+//! flushed generations, and truncates a finished file after its last frame. A reader may therefore
+//! find an older frame missing and a newer one present. It reads again and finds both; what is
+//! damaged stays as it is.
 
 use crate::catalog::Catalog;
 use crate::constraints::StoredQueries;
@@ -67,8 +68,8 @@ impl Reader {
     ///
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if there is no database;
-    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if stored data is damaged (the message says
-    /// what is lost).
+    /// [`ErrorKind::Damaged`](crate::ErrorKind::Damaged) if stored data is damaged (the message
+    /// says what is lost).
     pub fn open(io: Io, settings: Settings) -> Result<Self> {
         settings.validate()?;
         let cache = Arc::new(Cache::new(settings.cache_bytes));

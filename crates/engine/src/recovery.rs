@@ -101,9 +101,8 @@ pub(crate) fn load(io: &Io, state: &State, cache: &Arc<Cache>, known: &Catalog) 
 
 /// Removes the WAL files of generations that are in segments, and the spare one.
 fn remove_flushed(io: &Io, state: &State) -> Result<()> {
-    if io.storage.read(frame::SPARE).is_ok() {
-        io.storage.remove(frame::SPARE)?;
-    }
+    // Usually there is none. If it stays, the next spare file replaces it.
+    io.storage.remove(frame::SPARE).ok();
     for generation in frame::generations(io.storage.as_ref())? {
         if generation <= state.flushed {
             io.storage.remove(&frame::file_name(generation))?;

@@ -257,10 +257,9 @@ impl Storage for Disk {
     }
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
-        let file = self.file(name)?;
-        let mut writer = Writer { disk: self.clone(), name: name.to_owned(), file, end: 0 };
+        let mut writer = self.overwrite(name)?;
         writer.truncate(len_bytes)?;
-        Ok(Box::new(writer))
+        Ok(writer)
     }
 
     fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>> {

@@ -62,9 +62,9 @@ impl Storage for FileStorage {
     }
 
     fn append(&self, name: &str, len_bytes: u64) -> Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new().write(true).open(self.path(name)).map_err(|e| self.error("open", name, &e))?;
-        file.set_len(len_bytes).map_err(|e| self.error("truncate", name, &e))?;
-        Ok(Box::new(Written { file, path: self.path(name), end_bytes: len_bytes }))
+        let mut file = self.overwrite(name)?;
+        file.truncate(len_bytes)?;
+        Ok(file)
     }
 
     fn overwrite(&self, name: &str) -> Result<Box<dyn WriteFile>> {

@@ -13,7 +13,7 @@
 use crate::error::{Error, Result};
 use crate::ids::{Generation, Sequence};
 use crate::io::Storage;
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeBounds};
 
 pub(crate) const DIRECTORY: &str = "wal";
 /// The file that the next generation overwrites: that of a generation that is in segments.
@@ -85,7 +85,7 @@ impl Frame<'_> {
 }
 
 /// The frame at `offset`, if its sequence is one of these, it is complete and its checksum matches.
-fn frame_at(file: &[u8], offset: usize, sequences: RangeInclusive<u64>) -> Option<Frame<'_>> {
+fn frame_at(file: &[u8], offset: usize, sequences: impl RangeBounds<u64>) -> Option<Frame<'_>> {
     let header = file.get(offset..offset + FRAME_HEADER_BYTES)?;
     let number = |at: usize| header[at..at + 8].iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
     let len = (number(0) & 0xffff_ffff) as usize;
@@ -141,8 +141,8 @@ pub(crate) fn read_file<'a>(
     let mut frames: Vec<Frame<'a>> = Vec::new();
     let mut good_bytes = FILE_HEADER_BYTES;
     let mut newest = before;
-    while let Some(frame) = frame_at(file, good_bytes, newest.0 + 1..=u64::MAX) {
-        if !frames.is_empty() && newest.0 + 1 != frame.sequence.0 {
+    while let Some(frame) = frame_at(file, good_bytes, (Bound::Excluded(newest.0), Bound::Unbounded)) {
+        if !frames.is_empty() && frame.sequence.0 - newest.0 != 1 {
             break;
         }
         good_bytes = frame.end();
@@ -163,9 +163,9 @@ pub(crate) fn read_file<'a>(
     if !last {
         return Err(lost(" and newer files follow"));
     }
-    let broken = Sequence(newest.0 + 1);
+    let broken = Sequence(newest.0.saturating_add(1));
     // Older frames are skipped whole. Each frame up to the last one takes more than a byte.
-    let sequences = 1..=broken.0 + file.len() as u64;
+    let sequences = 1..=broken.0.saturating_add(file.len() as u64);
     let mut offset = good_bytes;
     while offset + FRAME_HEADER_BYTES < file.len() {
         if let Some(later) = frame_at(file, offset, sequences.clone()) {

@@ -91,3 +91,12 @@ fn a_broken_frame_that_had_been_synced_is_damage_also_before_old_ones() {
     file[FILE_HEADER_BYTES + FRAME_HEADER_BYTES] ^= 1;
     assert_eq!(read(&file, 4, true).map(|_| ()).unwrap_err().kind(), ErrorKind::Damaged);
 }
+
+#[test]
+fn a_frame_of_the_greatest_sequence_is_read_and_nothing_follows_it() {
+    let last = u64::MAX;
+    let one = file(&[(last - 1, 4, b"one"), (last, 4, b"two")]);
+    assert_eq!(read(&one, last - 2, true).unwrap().frames.len(), 2);
+    let more = file(&[(last, 4, b"one"), (last, 4, b"two"), (3, 2, b"old")]);
+    assert_eq!(read(&more, last - 1, true).unwrap().frames.len(), 1);
+}

@@ -1,16 +1,17 @@
 //! The open WAL file: how it grows, becomes durable and ends.
 //!
-//! - **Writing.** The backlog of frames is written in order. What a full disk leaves unwritten stays
-//!   in the backlog, and the file is truncated after its last whole frame ([`LogFile::write`]).
+//! - **Writing.** The backlog of frames is written in order. What a full disk leaves unwritten
+//!   stays in the backlog, and the file is truncated after its last whole frame
+//!   ([`LogFile::write`]).
 //! - **Reserving.** Small synced steps overwrite zeros that were written ahead
 //!   ([`LogFile::reserve`]).
-//! - **Rotating.** A new generation begins with the spare file ([`Spare`]) or a new one. The old file
-//!   is first truncated after its last frame and synced, so that files become durable in order
+//! - **Rotating.** A new generation begins with the spare file ([`Spare`]) or a new one. The old
+//!   file is first truncated after its last frame and synced, so that files become durable in order
 //!   ([`LogFile::end`]).
 //!
-//! Owns the file, its backlog and its zeros. Does not own locks, waiters or threads: it is used by
-//! the thread that holds the log's writer, which decides when to sync and what an error means for
-//! the waiters.
+//! Owns the file, its backlog and what frames overwrite. Does not own locks, waiters or threads: it
+//! is used by the thread that holds the log's writer, which decides when to sync and what an error
+//! means for the waiters.
 
 use super::progress::Progress;
 use super::spare::Spare;
@@ -50,8 +51,8 @@ pub(super) struct LogFile {
     good_bytes: u64,
     /// The value of `good_bytes` at the last sync.
     synced_bytes: u64,
-    /// End of the bytes that frames overwrite: zeros written ahead (see [`LogFile::reserve`]), or what
-    /// the spare file had. The file ends there or after its frames.
+    /// End of the bytes that frames overwrite: zeros written ahead (see [`LogFile::reserve`]), or
+    /// what the spare file had. The file ends there or after its frames.
     reserved_end: u64,
     /// Writes still to do, oldest first; more than one step's only after a full disk.
     backlog: VecDeque<FileWrite>,
@@ -62,13 +63,7 @@ pub(super) struct LogFile {
 
 impl LogFile {
     /// Continues an existing file: its first `good_bytes` hold whole frames.
-    pub(super) fn resume(
-        io: &Io,
-        generation: Generation,
-        good_bytes: usize,
-        progress: &Arc<Progress>,
-        spare_file: &Arc<Spare>,
-    ) -> Result<Self> {
+    pub(super) fn resume(io: &Io, generation: Generation, good_bytes: usize, progress: &Arc<Progress>) -> Result<Self> {
         let name = frame::file_name(generation);
         let mut file = io.storage.append(&name, good_bytes as u64)?;
         let mut good_bytes = good_bytes as u64;
@@ -79,32 +74,21 @@ impl LogFile {
         file.sync()?;
         io.storage.sync_directory(frame::DIRECTORY)?;
         progress.set_file(generation, good_bytes);
-        Ok(Self::with_file(io, file, good_bytes, progress, spare_file))
+        Ok(Self::with_file(io, file, good_bytes, progress))
     }
 
     /// Starts with a new file.
-    pub(super) fn create(
-        io: &Io,
-        generation: Generation,
-        progress: &Arc<Progress>,
-        spare_file: &Arc<Spare>,
-    ) -> Result<Self> {
+    pub(super) fn create(io: &Io, generation: Generation, progress: &Arc<Progress>) -> Result<Self> {
         let file = create_file(io, generation)?;
         progress.set_file(generation, frame::FILE_HEADER_BYTES as u64);
-        Ok(Self::with_file(io, file, frame::FILE_HEADER_BYTES as u64, progress, spare_file))
+        Ok(Self::with_file(io, file, frame::FILE_HEADER_BYTES as u64, progress))
     }
 
-    fn with_file(
-        io: &Io,
-        file: Box<dyn WriteFile>,
-        good_bytes: u64,
-        progress: &Arc<Progress>,
-        spare_file: &Arc<Spare>,
-    ) -> Self {
+    fn with_file(io: &Io, file: Box<dyn WriteFile>, good_bytes: u64, progress: &Arc<Progress>) -> Self {
         Self {
             io: io.clone(),
             progress: Arc::clone(progress),
-            spare_file: Arc::clone(spare_file),
+            spare_file: Arc::new(Spare::new(io)),
             file,
             good_bytes,
             synced_bytes: good_bytes,
@@ -120,8 +104,13 @@ impl LogFile {
         self.backlog.extend(writes);
     }
 
+    /// The file that the next generation overwrites.
+    pub(super) fn spare_file(&self) -> &Arc<Spare> {
+        &self.spare_file
+    }
+
     /// Takes the buffer of the last write, empty but with its capacity.
-    pub(super) fn take_spare(&mut self) -> Vec<u8> {
+    pub(super) fn take_spare_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.spare_buffer)
     }
 
@@ -167,7 +156,8 @@ impl LogFile {
         Ok(None)
     }
 
-    /// Goes on in the file of a new generation. After an error nothing has changed.
+    /// Goes on in the file of a new generation. After an error that can be retried nothing has
+    /// changed.
     fn begin(&mut self, generation: Generation) -> Result<()> {
         let header_bytes = frame::FILE_HEADER_BYTES as u64;
         (self.file, self.reserved_end) = match self.spare_file.begin(generation)? {

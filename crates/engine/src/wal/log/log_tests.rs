@@ -116,14 +116,26 @@ fn who_waits_for_no_sync_writes_itself_and_is_synced_when_the_interval_is_over()
     join();
 }
 
-/// Commits a batch of this size and returns the file length afterwards.
-fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
+/// Commits a batch of this size.
+fn write(log: &Log, sequence: u64, bytes: usize, durability: Durability) {
     let (sender, outcome) = mpsc::channel();
     let done = Box::new(move |result| sender.send(result).unwrap());
     log.enqueue(Sequence(sequence), durability, &vec![7; bytes], done, Waiting::ForRoom);
     log.step();
     outcome.recv().unwrap().unwrap();
+}
+
+/// Commits a batch of this size and returns the length of the first generation's file afterwards.
+fn commit(log: &Log, storage: &MemoryStorage, sequence: u64, bytes: usize, durability: Durability) -> u64 {
+    write(log, sequence, bytes, durability);
     length(storage, 1)
+}
+
+/// A log that begins, and the names of its files.
+fn with_files(storage: &Arc<MemoryStorage>) -> (Arc<Log>, impl Fn() -> String) {
+    let log = Log::create(&Io::memory(storage.clone()), 1_000, Generation(1), Sequence(0)).unwrap();
+    let storage = Arc::clone(storage);
+    (log, move || storage.list(frame::DIRECTORY).unwrap().join(" "))
 }
 
 fn length(storage: &MemoryStorage, generation: u64) -> u64 {
@@ -198,11 +210,9 @@ fn zeros_that_do_not_fit_are_done_without() {
 #[test]
 fn a_generation_overwrites_the_file_of_one_in_segments() {
     let storage = MemoryStorage::new();
-    let io = Io::memory(storage.clone());
-    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
-    let files = || storage.list(frame::DIRECTORY).unwrap().join(" ");
+    let (log, files) = with_files(&storage);
     for sequence in 1..=3 {
-        commit(&log, &storage, sequence, 10_000, Durability::Sync);
+        write(&log, sequence, 10_000, Durability::Sync);
     }
     log.rotate(Generation(2), Sequence(3));
     log.step();
@@ -219,23 +229,16 @@ fn a_generation_overwrites_the_file_of_one_in_segments() {
         frame::read_file("wal", &bytes, Generation(3), Sequence(3), true).unwrap().frames.len()
     };
     assert_eq!((frames(&storage), frames(&storage.crash())), (0, 0));
-    let commit = |sequence, bytes| {
-        let (sender, outcome) = mpsc::channel();
-        let done = Box::new(move |result| sender.send(result).unwrap());
-        log.enqueue(Sequence(sequence), Durability::Sync, &vec![8; bytes], done, Waiting::ForRoom);
-        log.step();
-        outcome.recv().unwrap().unwrap();
-    };
     for (sequence, bytes) in [(4, 10), (5, 12_345)] {
-        commit(sequence, bytes);
+        write(&log, sequence, bytes, Durability::Sync);
         let synced = sequence as usize - 3;
         for kept in [0, 1, usize::MAX] {
             assert_eq!(frames(&storage.crash_keeping(|_, _| kept)), synced, "batch {sequence}");
         }
     }
     // Longer than the old file.
-    commit(6, 10_000);
-    commit(7, 20_000);
+    write(&log, 6, 10_000, Durability::Sync);
+    write(&log, 7, 20_000, Durability::Sync);
     assert!(length(&storage, 3) > whole);
     // One spare file is enough.
     log.rotate(Generation(4), Sequence(7));
@@ -251,15 +254,13 @@ fn a_generation_overwrites_the_file_of_one_in_segments() {
 #[test]
 fn a_spare_file_is_given_up_on_a_full_disk_and_may_be_gone() {
     let storage = MemoryStorage::new();
-    let io = Io::memory(storage.clone());
-    let log = Log::create(&io, 1_000, Generation(1), Sequence(0)).unwrap();
-    let files = || storage.list(frame::DIRECTORY).unwrap().join(" ");
+    let (log, files) = with_files(&storage);
     let rotate = |generation, sequence| {
         log.rotate(Generation(generation), Sequence(sequence));
         log.step();
         log.retire(Generation(generation - 1)).unwrap();
     };
-    commit(&log, &storage, 1, 10, Durability::Sync);
+    write(&log, 1, 10, Durability::Sync);
     rotate(2, 1);
     assert_eq!(files(), "0000000000000002.wal spare");
     storage.set_full(true);

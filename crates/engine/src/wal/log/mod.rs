@@ -84,34 +84,26 @@ impl Log {
         last: Sequence,
     ) -> Result<Arc<Self>> {
         let progress = Arc::new(Progress::new(generation, last));
-        let spare = Arc::new(Spare::new(io));
-        let file = LogFile::resume(io, generation, good_bytes, &progress, &spare)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, progress, spare))
+        let file = LogFile::resume(io, generation, good_bytes, &progress)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, progress))
     }
 
     /// Starts a log with a new file.
     pub(crate) fn create(io: &Io, sync_interval_ms: u64, generation: Generation, last: Sequence) -> Result<Arc<Self>> {
         let progress = Arc::new(Progress::new(generation, last));
-        let spare = Arc::new(Spare::new(io));
-        let file = LogFile::create(io, generation, &progress, &spare)?;
-        Ok(Self::with_file(io, sync_interval_ms, file, progress, spare))
+        let file = LogFile::create(io, generation, &progress)?;
+        Ok(Self::with_file(io, sync_interval_ms, file, progress))
     }
 
-    fn with_file(
-        io: &Io,
-        sync_interval_ms: u64,
-        file: LogFile,
-        progress: Arc<Progress>,
-        spare: Arc<Spare>,
-    ) -> Arc<Self> {
+    fn with_file(io: &Io, sync_interval_ms: u64, file: LogFile, progress: Arc<Progress>) -> Arc<Self> {
         Arc::new(Self {
             io: io.clone(),
             interval_ns: sync_interval_ms.saturating_mul(1_000_000),
             pending: Mutex::default(),
             wake: Condvar::new(),
+            spare: Arc::clone(file.spare_file()),
             writer: Mutex::new(Writer { file, unsynced: Vec::new() }),
             progress,
-            spare,
             sharing: OnceLock::new(),
         })
     }
@@ -316,7 +308,7 @@ impl Log {
     fn write_and_sync(&self, mut writer: MutexGuard<'_, Writer>, syncs: Syncs) -> usize {
         let (writes, mut waiters, failed, closed) = {
             let mut pending = self.pending.lock();
-            let (writes, waiters) = pending.take(|| writer.file.take_spare());
+            let (writes, waiters) = pending.take(|| writer.file.take_spare_buffer());
             (writes, waiters, pending.failed.clone(), pending.closed)
         };
         writer.file.push(writes);
