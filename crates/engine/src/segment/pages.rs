@@ -25,6 +25,7 @@ use parquet::file::metadata::ColumnIndexBuilder;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 use std::ops::Deref;
+use zstd::zstd_safe::CParameter;
 
 /// Maximum entries of a dictionary.
 const MAX_DICTIONARY: usize = 1 << 16;
@@ -39,8 +40,9 @@ const TIGHT_SLACK_VALUES: usize = 64;
 /// character.
 const TRIAL_GROUPS: usize = 8;
 /// In noise, short matches cost more than the bytes they replace. Without them zstd only
-/// entropy-codes.
+/// entropy-codes. It looks for long ones only, and with the smallest table it finds few of these.
 const NOISE_MIN_MATCH: u32 = 7;
+const NOISE_HASH_LOG: u32 = 6;
 
 /// A column's values for a range of rows.
 pub(crate) enum ColumnValues<'a> {
@@ -96,8 +98,9 @@ impl ColumnWriter {
     pub(crate) fn new() -> Result<Self> {
         let failed = |e: std::io::Error| Error::bug(format!("could not initialize zstd: {e}"));
         let (zstd, mut zstd_for_noise) = (compressor()?, compressor()?);
-        let min_match = zstd::zstd_safe::CParameter::MinMatch(NOISE_MIN_MATCH);
-        zstd_for_noise.set_parameter(min_match).map_err(failed)?;
+        for parameter in [CParameter::MinMatch(NOISE_MIN_MATCH), CParameter::HashLog(NOISE_HASH_LOG)] {
+            zstd_for_noise.set_parameter(parameter).map_err(failed)?;
+        }
         Ok(Self { zstd, zstd_for_noise, body: Vec::new(), trials: HashMap::new() })
     }
 
