@@ -54,10 +54,11 @@ impl Shared {
         queue.flush_error.clone().map_or(Ok(()), Err)
     }
 
-    /// Flushes everything. Batches that arrive meanwhile stay in memory. It also removes the log's
-    /// spare file, because the caller may have nothing more to write.
+    /// Flushes everything. Batches that arrive meanwhile stay in memory. The log begins with a new
+    /// file and has no spare file afterwards, because the caller may have nothing more to write.
     pub(crate) fn flush_now(&self) -> Result<()> {
         self.log.check_open()?;
+        self.log.remove_spare();
         let up_to = self.freeze(&mut self.commit.lock());
         self.flush_frozen(up_to)?;
         self.log.remove_spare();

@@ -57,3 +57,23 @@ fn a_newest_log_file_that_was_removed_or_cut_is_noticed() {
     before.remove(&name).unwrap();
     assert!(Database::open_with(Io::memory(before), Settings::default()).is_err());
 }
+
+#[test]
+fn a_flush_leaves_a_short_log() {
+    let storage = MemoryStorage::new();
+    let settings = Settings { memtable_bytes: 64 << 10, ..Settings::default() };
+    let db = Database::open_with(Io::memory(Arc::clone(&storage)), settings).unwrap();
+    create(&db, "t");
+    let log_bytes = || -> u64 {
+        let names = storage.list("wal").unwrap().into_iter();
+        names.map(|name| storage.read(&format!("wal/{name}")).unwrap().len_bytes()).sum()
+    };
+    for batch in 0..100 {
+        write(&db, "t", (0..200).map(|row| (row % 7, batch * 200 + row, row * row)));
+    }
+    // The file of an earlier generation is overwritten.
+    let before = log_bytes();
+    assert!(before > 10_000, "{before}");
+    db.flush().unwrap();
+    assert!(log_bytes() < 1_000, "{}", log_bytes());
+}
