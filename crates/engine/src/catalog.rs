@@ -5,8 +5,8 @@ use crate::deletes::{DeleteSet, Deletes};
 use crate::error::Result;
 use crate::ids::{Generation, Sequence, TableId};
 use crate::manifest::Delete;
-use crate::memory::Budget;
 use crate::memtable::{Inner, Memtable};
+use crate::scan::resources::ScanResources;
 use crate::scan::{TableView, View};
 use crate::schema::TableSchema;
 use crate::segment::{Listed, Segments};
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// A reader's view; `active` is the locked active memtable of this table.
-    fn view(&self, active: &Inner, now_ns: i64, batch_rows: usize, budget: &Arc<Budget>) -> TableView {
+    fn view(&self, active: &Inner, now_ns: i64, scans: &Arc<ScanResources>) -> TableView {
         let frozen: Vec<_> = self.frozen.iter().map(|memtable| (memtable, memtable.read())).collect();
         let layers = std::iter::once(&self.deletes).chain(frozen.iter().map(|(_, inner)| inner.deletes()));
         let deletes = DeleteSet::new(layers.chain([active.deletes()]).map(Arc::clone));
@@ -63,8 +63,7 @@ impl Table {
             memtables,
             deletes,
             expired: self.schema.expired(now_ns),
-            batch_rows,
-            budget: Arc::clone(budget),
+            scans: Arc::clone(scans),
         }
     }
 }
@@ -83,8 +82,7 @@ impl Catalog {
         &self,
         only: Option<&[TableId]>,
         now_ns: i64,
-        batch_rows: usize,
-        budget: &Arc<Budget>,
+        scans: &Arc<ScanResources>,
         last: impl FnOnce() -> Sequence,
     ) -> View {
         let tables: Vec<&Table> = match only {
@@ -101,7 +99,7 @@ impl Catalog {
         // not at all.
         let guards: Vec<_> = tables.iter().map(|table| table.active.read()).collect();
         let views = tables.iter().zip(&guards).map(|(table, active)| {
-            let view = table.view(active, now_ns, batch_rows, budget);
+            let view = table.view(active, now_ns, scans);
             (table.schema.name.clone(), view)
         });
         View { tables: views.collect(), stored_queries: Arc::clone(&self.stored_queries), sequence: last() }

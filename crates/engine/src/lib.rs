@@ -74,11 +74,12 @@ pub use manifest::Definitions;
 pub use memory::{MemoryReservation, QueryMemory};
 pub use reader::Reader;
 pub use recovery::accept_loss;
+pub use scan::batch_reader::{RowCondition, RowTest};
 pub use scan::container::{Aggregate, Container};
 pub use scan::containers::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSummary};
 pub use scan::last::LastRows;
 pub use scan::overlay::Overlay;
-pub use scan::rows::{RowCondition, RowTest, Scan};
+pub use scan::rows::Scan;
 pub use scan::{KeyCondition, KeyPredicate, Projection, ScanRequest, TableView, View};
 pub use schema::{
     Column, ColumnDefinition, MAX_COLUMNS, MAX_NAME_BYTES, Merge, Role, TableDefinition, TableSchema, sql_identifier,

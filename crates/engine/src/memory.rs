@@ -49,6 +49,11 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
+    /// The bytes that are free now.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.limit_bytes.saturating_sub(self.used_bytes())
+    }
+
     /// Charges bytes that are already held, even over the limit.
     pub(crate) fn hold(self: &Arc<Self>, bytes: usize) -> Charge {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -23,6 +23,7 @@ use crate::manifest::State;
 use crate::memory::{Budget, QueryMemory};
 use crate::recovery;
 use crate::scan::View;
+use crate::scan::resources::ScanResources;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use crate::status::{Reading, Status};
@@ -50,6 +51,7 @@ pub struct Reader {
     settings: Settings,
     cache: Arc<Cache>,
     budget: Arc<Budget>,
+    scans: Arc<ScanResources>,
     loaded: RwLock<Loaded>,
     /// Why the last refresh failed, until one succeeds.
     error: Mutex<Option<Error>>,
@@ -75,7 +77,8 @@ impl Reader {
         let cache = Arc::new(Cache::new(settings.cache_bytes));
         let loaded = load(&io, &settings, &cache, &Catalog::default())?;
         let budget = Budget::new(settings.work_bytes());
-        Ok(Self { io, settings, cache, budget, loaded: RwLock::new(loaded), error: Mutex::default() })
+        let scans = ScanResources::new(&settings, &budget);
+        Ok(Self { io, settings, cache, budget, scans, loaded: RwLock::new(loaded), error: Mutex::default() })
     }
 
     /// Reads what has been written since. Existing views do not change.
@@ -120,7 +123,7 @@ impl Reader {
     pub fn view(&self) -> View {
         let loaded = self.loaded.read();
         let now_ns = self.io.clock.wall_ns();
-        loaded.catalog.view(None, now_ns, self.settings.scan_batch_rows, &self.budget, || loaded.last)
+        loaded.catalog.view(None, now_ns, &self.scans, || loaded.last)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::io::Io;
 use crate::manifest::file::Manifest;
 use crate::manifest::{Delete, Edit, State};
 use crate::memory::Budget;
+use crate::scan::resources::ScanResources;
 use crate::schema::TableSchema;
 use crate::segment::cache::Cache;
 use crate::segment::{Listed, directory, file_name};
@@ -55,8 +56,10 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
         memtable_rows: memtables().map(|inner| inner.rows()).max().unwrap_or(0),
         closed: false,
     };
+    let budget = Budget::new(settings.work_bytes());
     Ok(Shared {
-        budget: Budget::new(settings.work_bytes()),
+        scans: ScanResources::new(&settings, &budget),
+        budget,
         settings,
         commit: Mutex::new(commit),
         next_segment: AtomicU64::new(state.next_segment),

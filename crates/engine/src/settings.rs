@@ -104,6 +104,10 @@ pub struct Settings {
     /// Rows per batch of a scan. Default 8,192, range 1 to 1,048,576. Smaller: more overhead per
     /// row. Larger: more memory per scan.
     pub scan_batch_rows: usize,
+    /// Threads that read the rows of long scans, including the one that asks for them. Default 0,
+    /// which means one for each processor; range 0 to 256. Smaller: long scans take longer. Larger:
+    /// they take more memory, and processors from other work.
+    pub scan_threads: usize,
 }
 
 impl Default for Settings {
@@ -119,6 +123,7 @@ impl Default for Settings {
             max_tables: 1_000,
             max_columns: 1_000,
             scan_batch_rows: 8_192,
+            scan_threads: 0,
         }
     }
 }
@@ -160,7 +165,7 @@ impl Settings {
     }
 
     /// All settings, each with its name, value, unit and purpose.
-    pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 10] {
+    pub fn list(&self) -> [(&'static str, String, &'static str, &'static str); 11] {
         [
             ("durability", self.durability.to_string(), "", "default durability level of writes"),
             ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between fsyncs at level interval"),
@@ -172,6 +177,7 @@ impl Settings {
             ("max_tables", self.max_tables.to_string(), "tables", "limit for tables added by line protocol"),
             ("max_columns", self.max_columns.to_string(), "columns", "limit for columns added by line protocol"),
             ("scan_batch_rows", self.scan_batch_rows.to_string(), "rows", "rows in one batch of a scan"),
+            ("scan_threads", self.scan_threads.to_string(), "threads", "threads of long scans; 0: all processors"),
         ]
     }
 
@@ -180,7 +186,7 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) naming the setting, its value and its range.
     pub fn validate(&self) -> Result<()> {
-        let ranges: [(&str, u64, u64, u64); 9] = [
+        let ranges: [(&str, u64, u64, u64); 10] = [
             ("sync_interval_ms", self.sync_interval_ms, 1, 60_000),
             ("memory_limit", self.memory_limit as u64, 32 << 20, 1 << 40),
             ("memtable_bytes", self.memtable_bytes as u64, 64 << 10, 2 << 30),
@@ -191,6 +197,7 @@ impl Settings {
             // The limit for any table, `MAX_COLUMNS`.
             ("max_columns", self.max_columns as u64, 1, 4_096),
             ("scan_batch_rows", self.scan_batch_rows as u64, 1, 1 << 20),
+            ("scan_threads", self.scan_threads as u64, 0, 256),
         ];
         for (name, value, least, most) in ranges {
             if value < least || value > most {

@@ -12,6 +12,7 @@ use crate::manifest::Edit;
 use crate::manifest::file::Manifest;
 use crate::memory::Budget;
 use crate::scan::View;
+use crate::scan::resources::ScanResources;
 use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use crate::shipping::{Adopting, Shipping};
@@ -101,6 +102,7 @@ pub(crate) struct Shared {
     pub(crate) log: Arc<Log>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) scans: Arc<ScanResources>,
     pub(crate) queue: Mutex<Queue>,
     /// Signalled when the queue changes.
     pub(crate) wake: Condvar,
@@ -191,7 +193,7 @@ impl Shared {
     pub(crate) fn view_of(&self, only: Option<&[TableId]>) -> View {
         let last = || Sequence(self.applied.load(Ordering::Acquire));
         let now_ns = self.io.clock.wall_ns();
-        self.catalog.read().view(only, now_ns, self.settings.scan_batch_rows, &self.budget, last)
+        self.catalog.read().view(only, now_ns, &self.scans, last)
     }
 
     pub(crate) fn open_commit(&self) -> Result<MutexGuard<'_, Commit>> {

@@ -71,6 +71,7 @@ fn settings(random: &mut Xoshiro256PlusPlus) -> Settings {
         memtable_bytes: 64 << 10,
         cache_bytes: if random.random_bool(0.5) { 0 } else { 1 << 20 },
         scan_batch_rows: random.random_range(1..2000),
+        scan_threads: random.random_range(1..4),
         ..Settings::default()
     }
 }
@@ -402,7 +403,7 @@ impl Case {
         let test = move |rows: &RecordBatch| {
             Ok(rows.column(0).as_string::<i32>().iter().map(|name| name.map(|name| name <= bound.as_str())).collect())
         };
-        let condition = RowCondition { places: vec![1], test: Box::new(test) };
+        let condition = RowCondition { places: vec![1], test: Arc::new(test), stack_bytes: 0 };
         let request = ScanRequest::all().columns(Projection::Places(vec![1, 0]));
         let mut found = Vec::new();
         for rows in items.scan_where(&request, condition).unwrap() {
@@ -495,7 +496,7 @@ impl Case {
             Ok((0..i.len()).map(|row| i.is_valid(row).then(|| holds(i.value(row)))).collect::<BooleanArray>())
         };
         let place = table.schema().column_index("i").unwrap();
-        let condition = RowCondition { places: vec![place], test: Box::new(test) };
+        let condition = RowCondition { places: vec![place], test: Arc::new(test), stack_bytes: 0 };
         let of_i: Vec<_> = expected.iter().filter(|(_, row)| row.0.is_some_and(holds)).cloned().collect();
         assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), of_i);
         // Conditions on texts, which may repeat in many rows, and on a key column.
@@ -505,7 +506,7 @@ impl Case {
                 Ok(texts.map(|found| found.map(|found| found == text)).collect::<BooleanArray>())
             };
             let place = table.schema().column_index(column).unwrap();
-            let condition = RowCondition { places: vec![place], test: Box::new(test) };
+            let condition = RowCondition { places: vec![place], test: Arc::new(test), stack_bytes: 0 };
             let holds = |(key, row): &&(Key, Row)| if column == "s" { &row.2 } else { &key.0 }.as_deref() == Some(text);
             let expected: Vec<_> = expected.iter().filter(holds).cloned().collect();
             assert_eq!(rows_of(table.scan_where(request, condition).unwrap()), expected);

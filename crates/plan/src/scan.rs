@@ -62,7 +62,12 @@ struct Condition {
     /// The test, over the table columns at `places`, in that order.
     test: Arc<dyn PhysicalExpr>,
     places: Vec<usize>,
+    /// The levels of the test's tree.
+    levels: usize,
 }
+
+/// Bytes of stack that evaluating one level of an expression needs. Debug builds need more.
+const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 impl FleetScan {
     pub(crate) fn new(view: TableView, request: ScanRequest, projection: Option<&Vec<usize>>) -> Result<Self> {
@@ -112,7 +117,7 @@ impl FleetScan {
             None => self.places.clone(),
         };
         let request = ScanRequest { projection: Projection::Places(places.clone()), ..self.request.clone() };
-        let condition = Some(Condition { test, places: tested });
+        let condition = Some(Condition { levels: levels(&test), test, places: tested });
         let properties = Arc::clone(filter.properties());
         Ok(Some(Self { request, places, schema: filter.schema(), properties, condition, ..self.clone() }))
     }
@@ -291,8 +296,18 @@ impl Condition {
             let wanted = test.evaluate(rows).and_then(|wanted| wanted.into_array(rows.num_rows()));
             Ok(wanted.map_err(engine_error)?.as_boolean().clone())
         };
-        RowCondition { places: self.places.clone(), test: Box::new(test) }
+        RowCondition { places: self.places.clone(), test: Arc::new(test), stack_bytes: self.levels * LEVEL_BYTES }
     }
+}
+
+/// The levels of an expression's tree.
+fn levels(expr: &Arc<dyn PhysicalExpr>) -> usize {
+    let (mut level, mut levels) = (vec![expr], 0);
+    while !level.is_empty() {
+        level = level.into_iter().flat_map(|expr| expr.children()).collect();
+        levels += 1;
+    }
+    levels
 }
 
 /// The rule that lets scans evaluate the conditions of filters above them, so that other columns

@@ -181,7 +181,8 @@ impl Run {
             storage,
             clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
             random: Arc::new(random),
-            // No threads: every step runs on this thread, in the same order each time.
+            // No threads: every step runs on this thread, in the same order each time. Only long
+            // scans have helper threads, which read files that are open.
             ..Io::memory(MemoryStorage::new())
         }
     }
@@ -194,6 +195,9 @@ impl Run {
             sync_interval_ms: INTERVAL_MS,
             durability: self.weights.durability,
             write_wait_ms: 0,
+            // Small batches, so that scans are long.
+            scan_batch_rows: 16,
+            scan_threads: 2,
             ..Settings::default()
         };
         let db = Database::open_with(self.io(), settings)?;

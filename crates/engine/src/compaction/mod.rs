@@ -31,7 +31,7 @@ use crate::manifest::SegmentEntry;
 use crate::pool::Pool;
 use crate::scan::bounds::ScanBounds;
 use crate::scan::merge::{Merge, RowSpan, pick, picks_with};
-use crate::scan::rows::take_picks;
+use crate::scan::picker::take_picks;
 use crate::scan::source::{Codes, PageMemo, Source};
 use crate::scan::{INDEX_BLOCK_BYTES, PAGE_BYTES};
 use crate::schema::{Role, TableSchema};
@@ -194,7 +194,7 @@ impl<'a> MergedRows<'a> {
         Self {
             job,
             merge: Merge::new(&sources, bounds.clone()),
-            memos: sources.iter().map(|_| PageMemo::default()).collect(),
+            memos: PageMemo::of_each(&sources),
             sources,
             deleted,
             bounds,
@@ -279,7 +279,7 @@ impl SortedRows for MergedRows<'_> {
         if column.role == Role::Key {
             return Ok(self.key_column(self.job.schema.key_place(place), column.column_type.is_bytes()));
         }
-        let mut memos: Vec<PageMemo> = self.sources.iter().map(|_| PageMemo::default()).collect();
+        let mut memos = PageMemo::of_each(&self.sources);
         let picks = picks_with(&self.sources, &self.picks, column.id, &mut memos)?;
         if column.column_type.is_bytes() {
             let mut codes = Codes::new(self.sources.len());

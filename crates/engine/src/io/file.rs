@@ -1,8 +1,8 @@
-//! The real machine: files, and the system's clock, random numbers and threads.
+//! The real machine: files, and the system's clock and random numbers.
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that touches the machine")]
 
-use super::{Clock, Joiner, Random, ReadFile, Spawn, Storage, WriteFile};
+use super::{Clock, Random, ReadFile, Storage, WriteFile};
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -304,24 +304,5 @@ impl Random for SystemRandom {
         use std::hash::{BuildHasher, RandomState};
         // The standard library seeds each RandomState from the system; one use gives one number.
         RandomState::new().hash_one(std::process::id())
-    }
-}
-
-pub(super) struct Threads;
-
-impl Spawn for Threads {
-    fn has_threads(&self) -> bool {
-        true
-    }
-
-    fn spawn(&self, name: &str, work: Box<dyn FnOnce() + Send>) -> Result<Joiner> {
-        let handle = std::thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(work)
-            .map_err(|e| Error::io(format_args!("could not start thread {name}"), &e))?;
-        Ok(Box::new(move || {
-            // The panic hook has already printed a panic of the thread; we only need to wait.
-            handle.join().ok();
-        }))
     }
 }

@@ -6,6 +6,7 @@
 
 mod file;
 mod memory;
+pub(crate) mod threads;
 
 use crate::error::Result;
 use bytes::Bytes;
@@ -33,7 +34,7 @@ impl Io {
             storage: Arc::new(file::FileStorage::new(directory.into())),
             clock: Arc::new(file::SystemClock),
             random: Arc::new(file::SystemRandom),
-            spawn: Arc::new(file::Threads),
+            spawn: Arc::new(threads::Threads),
         }
     }
 

@@ -144,7 +144,7 @@ impl TableView {
             columns: numeric,
             types: self.schema.key_types(),
             merge: Merge::new(&sources.list, bounds.clone()),
-            memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
+            memos: PageMemo::of_each(&sources.list),
             sources,
             bounds,
         })

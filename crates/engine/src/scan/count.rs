@@ -67,7 +67,7 @@ impl TableView {
         let rest: Vec<Source> =
             list.into_iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(s, _)| s).collect();
         let rest = Arc::new(rest);
-        let mut memos: Vec<PageMemo> = rest.iter().map(|_| PageMemo::default()).collect();
+        let mut memos = PageMemo::of_each(&rest);
         let mut merge = Merge::new(&rest, bounds.clone());
         while let Some(runs) = merge.next()? {
             let picks = merge::pick(&rest, &runs, bounds, &mut memos)?;

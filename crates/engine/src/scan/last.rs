@@ -60,10 +60,10 @@ impl TableView {
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
             merge: Merge::new(&sources.list, bounds.clone()),
-            memos: sources.list.iter().map(|_| PageMemo::default()).collect(),
+            memos: PageMemo::of_each(&sources.list),
             sources,
             bounds,
-            batch_rows: self.batch_rows,
+            batch_rows: self.scans.batch_rows,
         })
     }
 }

@@ -40,7 +40,7 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
 /// All rows that a merge returns, as (key, time, source).
 fn merged(sources: Vec<Source>, bounds: ScanBounds) -> Vec<(u8, i64, usize)> {
     let sources = Arc::new(sources);
-    let mut memos: Vec<PageMemo> = sources.iter().map(|_| PageMemo::default()).collect();
+    let mut memos = PageMemo::of_each(&sources);
     let mut merge = Merge::new(&sources, bounds.clone());
     let mut rows = Vec::new();
     while let Some(runs) = merge.next().unwrap() {

@@ -9,6 +9,7 @@
 //! 4. [`TableView::count`] adds up what indexes know about rows ([`count`]).
 //! 5. A transaction reads its own uncommitted batches through an [`Overlay`](overlay::Overlay).
 
+pub(crate) mod batch_reader;
 pub(crate) mod bounds;
 mod collection;
 pub(crate) mod container;
@@ -18,6 +19,9 @@ mod followed_by;
 pub(crate) mod last;
 pub(crate) mod merge;
 pub(crate) mod overlay;
+mod parallel;
+pub(crate) mod picker;
+pub(crate) mod resources;
 pub(crate) mod rows;
 pub(crate) mod source;
 
@@ -27,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::key::{self, KeyPart};
 use crate::manifest::SegmentEntry;
-use crate::memory::{Budget, Charge};
+use crate::memory::Charge;
 use crate::memtable::MemtableView;
 use crate::memtable::selection::Selection;
 use crate::memtable::sorted::Sorted;
@@ -37,6 +41,7 @@ use crate::wal::record::Removal;
 use crate::write::batch::DeleteRequest;
 use crate::write::value::{Value, misfit_code};
 use bounds::{KeyTest, ScanBounds};
+use resources::ScanResources;
 use source::Source;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -91,8 +96,7 @@ pub struct TableView {
     pub(crate) deletes: DeleteSet,
     /// The latest time that retention hides.
     pub(crate) expired: Option<i64>,
-    pub(crate) batch_rows: usize,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) scans: Arc<ScanResources>,
 }
 
 /// The sources of a scan, and the memory they take.
@@ -385,7 +389,7 @@ impl TableView {
         let rows: usize = selected.iter().map(|(_, selection)| selection.rows).sum();
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
         let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
-        let charge = self.budget.charge_behind_compaction("a scan", bytes)?;
+        let charge = self.scans.budget.charge_behind_compaction("a scan", bytes)?;
         let sorted = selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), &selection, &self.deletes));
         sources.extend(sorted.filter(|sorted| sorted.keys.len() > 0).map(Source::Memtable));
         Ok(Sources { list: Arc::new(sources), _charge: charge })

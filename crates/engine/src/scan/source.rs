@@ -56,6 +56,13 @@ pub(crate) struct Cursor {
 #[derive(Default)]
 pub(crate) struct PageMemo(Vec<(ColumnId, usize, Arc<Page>)>);
 
+impl PageMemo {
+    /// An empty one for each source.
+    pub(crate) fn of_each(sources: &[Source]) -> Vec<Self> {
+        sources.iter().map(|_| Self::default()).collect()
+    }
+}
+
 impl Source {
     /// A segment as a source; `keep` says whether to cache the pages read.
     pub(crate) fn segment(listed: &Arc<Listed>, schema: &Arc<TableSchema>, deletes: &DeleteSet, keep: bool) -> Self {

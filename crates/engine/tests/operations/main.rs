@@ -7,6 +7,7 @@ mod columns;
 mod compaction;
 mod definitions;
 mod log_files;
+mod parallel_scan;
 mod processes;
 mod space;
 

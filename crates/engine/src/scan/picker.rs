@@ -1,0 +1,142 @@
+//! Chooses the next rows of a scan: container by container, in (key, time) order.
+
+use super::bounds::ScanBounds;
+use super::collection::{CollectionRows, RowKeys};
+use super::merge::{self, Merge, RowSpan};
+use super::source::{PageMemo, Source};
+use crate::error::Result;
+use crate::key::{self, KeyValue};
+use crate::schema::TableSchema;
+use std::sync::Arc;
+
+/// Chosen rows of one container, or of a collection.
+pub(super) struct PickedRows {
+    pub(super) keys: RowKeys,
+    pub(super) picks: Vec<RowSpan>,
+    pub(super) rows: usize,
+}
+
+/// The place of a scan in its sources.
+pub(super) struct Picker {
+    sources: Arc<Vec<Source>>,
+    bounds: ScanBounds,
+    merge: Merge,
+    /// The container whose rows are picked but not all yielded: its key, and the remaining picks.
+    ready: Option<(Arc<[KeyValue]>, Vec<RowSpan>)>,
+    /// The rest of a collection's rows, if they need not be merged.
+    collection: Option<CollectionRows>,
+    batch_rows: usize,
+    /// The rows that the limit leaves.
+    left: usize,
+    newest_first: bool,
+}
+
+impl Picker {
+    pub(super) fn new(
+        schema: &TableSchema,
+        sources: &Arc<Vec<Source>>,
+        bounds: ScanBounds,
+        batch_rows: usize,
+        (limit, newest_first): (Option<usize>, bool),
+    ) -> Self {
+        Self {
+            sources: Arc::clone(sources),
+            merge: Merge::new(sources, bounds.clone()),
+            ready: None,
+            collection: CollectionRows::of(schema, sources, &bounds).filter(|_| !newest_first),
+            bounds,
+            batch_rows,
+            left: limit.unwrap_or(usize::MAX),
+            newest_first,
+        }
+    }
+
+    pub(super) fn sources(&self) -> &Arc<Vec<Source>> {
+        &self.sources
+    }
+
+    /// The next rows, from as many containers as fit in a batch; none at the end. With newest first,
+    /// from one container only; the caller then reverses the batch.
+    pub(super) fn next(&mut self, memos: &mut [PageMemo]) -> Result<Vec<PickedRows>> {
+        let picked = self.pick(memos)?;
+        self.left -= picked.iter().map(|picked| picked.rows).sum::<usize>();
+        Ok(picked)
+    }
+
+    fn pick(&mut self, memos: &mut [PageMemo]) -> Result<Vec<PickedRows>> {
+        let (mut all, mut rows) = (Vec::new(), 0);
+        let most = self.batch_rows.min(self.left);
+        if let Some(collection) = &mut self.collection {
+            while rows < most
+                && let Some((keys, pick)) = collection.next(&self.sources[0], most - rows)?
+            {
+                all.push(PickedRows { keys, picks: vec![pick], rows: pick.rows });
+                rows += pick.rows;
+            }
+            return Ok(all);
+        }
+        while rows < most {
+            let Some((key, picks)) = &mut self.ready else {
+                let Some(runs) = self.merge.next()? else { break };
+                let picks = merge::pick(&self.sources, &runs, &self.bounds, memos)?;
+                if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
+                    self.ready = Some((key::decode(&run.key, &self.bounds.key_types)?.into(), picks));
+                }
+                continue;
+            };
+            let take = if self.newest_first { take_last_picks } else { take_picks };
+            let taken = take(picks, most - rows);
+            let taken_rows = taken.iter().map(|pick| pick.rows).sum();
+            all.push(PickedRows { keys: RowKeys::Container(Arc::clone(key)), picks: taken, rows: taken_rows });
+            rows += taken_rows;
+            if picks.is_empty() {
+                self.ready = None;
+            }
+            if self.newest_first {
+                break;
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Takes up to `most` rows from the front of the picks.
+pub(crate) fn take_picks(picks: &mut Vec<RowSpan>, most: usize) -> Vec<RowSpan> {
+    let (mut whole, mut rows) = (0, 0);
+    while whole < picks.len() && rows + picks[whole].rows <= most {
+        rows += picks[whole].rows;
+        whole += 1;
+    }
+    let mut taken: Vec<RowSpan> = picks.drain(..whole).collect();
+    if rows < most
+        && let Some(next) = picks.first_mut()
+    {
+        let part = most - rows;
+        taken.push(RowSpan { rows: part, ..*next });
+        next.start += part as u64;
+        next.rows -= part;
+    }
+    taken
+}
+
+/// Takes up to `most` rows from the end of the picks, keeping their order.
+fn take_last_picks(picks: &mut Vec<RowSpan>, most: usize) -> Vec<RowSpan> {
+    let (mut first, mut rows) = (picks.len(), 0);
+    while first > 0 && rows + picks[first - 1].rows <= most {
+        first -= 1;
+        rows += picks[first].rows;
+    }
+    // Older rows stay with the row before them, to which they belong.
+    while picks.get(first).is_some_and(|pick| pick.rows == 0) {
+        first += 1;
+    }
+    let mut taken = picks.split_off(first);
+    if rows < most
+        && let Some(before) = picks.last_mut()
+    {
+        let part = most - rows;
+        before.rows -= part;
+        taken.insert(0, RowSpan { start: before.start + before.rows as u64, rows: part, ..*before });
+    }
+    taken
+}
