@@ -315,11 +315,12 @@ def has_two_spellings(measurement, bodies):
     return len({spelling for _, sent in bodies.values() for spelling in begins.findall(sent.decode())}) > 1
 
 
-def without_fields(rows, mixed):
-    """The rows without these fields of their measurements."""
+def comparable(rows, hidden, mixed):
+    """The rows of measurements that are not hidden, without the mixed fields of their measurements."""
     return Counter(
         (measurement, at, tuple(part for part in parts if part[0] not in mixed.get(measurement, ())))
         for measurement, at, parts in rows.elements()
+        if measurement not in hidden
     )
 
 
@@ -342,17 +343,12 @@ def main():
             verdicts[number] = [server.verdict(*server.write(database, precision, sent)) for server in (fleet, influx)]
         differing = {n for n, (ours, theirs) in verdicts.items() if ours[0] != theirs[0]}
         found = [Counter(row for row in server.rows(database)) for server in (fleet, influx)]
-        for row in [row for row in found[0] if row[0] in influx.unreadable]:
-            del found[0][row]
         on_purpose["a measurement that InfluxDB fails to read"] += len(influx.unreadable)
-        named = {row[0] for row in found[0] if "=" in row[0] or '"' in row[0]}
-        for measurement in (name for name in named if has_two_spellings(name, bodies)):
-            for rows in found:
-                for row in [row for row in rows if row[0] == measurement]:
-                    del rows[row]
-            on_purpose["a measurement that is written in two ways"] += 1
-        mixed = influx.fields_of_several_types(database)
-        found = [without_fields(rows, mixed) for rows in found]
+        named = {row[0] for row in found[0] if "=" in row[0] or '"' in row[0]} - influx.unreadable
+        spelled_twice = {name for name in named if has_two_spellings(name, bodies)}
+        on_purpose["a measurement that is written in two ways"] += len(spelled_twice)
+        hidden, mixed = influx.unreadable | spelled_twice, influx.fields_of_several_types(database)
+        found = [comparable(rows, hidden, mixed) for rows in found]
         kept += len(found[0])
         rows = {}
         for row in found[0].keys() | found[1].keys():

@@ -1,7 +1,8 @@
 //! The interface to the machine: storage, clock, random numbers and threads.
 //!
 //! The engine reaches the machine only through [`Io`]. [`Io::files`] is the real one,
-//! [`Io::memory`] a deterministic one for tests. No other module may use files, clocks, random
+//! [`Io::memory`] a deterministic one for tests. (Only the helper threads of long scans do not come
+//! from it: they change nothing.) No other module may use files, clocks, random
 //! numbers or threads; clippy's `disallowed-methods` enforces this.
 
 mod file;

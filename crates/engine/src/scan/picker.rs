@@ -55,6 +55,10 @@ impl Picker {
         &self.sources
     }
 
+    pub(super) fn newest_first(&self) -> bool {
+        self.newest_first
+    }
+
     /// The next rows, from as many containers as fit in a batch; none at the end. With newest first,
     /// from one container only; the caller then reverses the batch.
     pub(super) fn next(&mut self, memos: &mut [PageMemo]) -> Result<Vec<PickedRows>> {

@@ -49,7 +49,6 @@ impl TableView {
             _sources: sources,
             batch_bytes: batch_rows * row_bytes,
             batches: 0,
-            newest_first: request.newest_first,
         })
     }
 
@@ -84,7 +83,6 @@ pub struct Scan {
     batch_bytes: usize,
     /// The batches that this thread has read alone.
     batches: usize,
-    newest_first: bool,
 }
 
 /// How the rest of the rows is read.
@@ -113,7 +111,7 @@ impl Scan {
                     return Ok(None);
                 }
                 let batch = self.reader.read(picked)?;
-                Ok(Some(if self.newest_first { reversed(batch)? } else { batch }))
+                Ok(Some(if picker.newest_first() { reversed(batch)? } else { batch }))
             }
             Progress::Parallel(parallel) => parallel.next(&mut self.reader),
             Progress::Ended => Ok(None),
@@ -122,8 +120,8 @@ impl Scan {
 
     /// Lets helper threads read a long scan as well, if there are any.
     fn ask_for_helpers(&mut self) {
-        let is_alone = matches!(self.progress, Progress::Alone(_)) && !self.newest_first;
-        if !is_alone || self.batches == 0 || !self.batches.is_multiple_of(BATCHES_ALONE) {
+        let Progress::Alone(picker) = &self.progress else { return };
+        if picker.newest_first() || self.batches == 0 || !self.batches.is_multiple_of(BATCHES_ALONE) {
             return;
         }
         if let Progress::Alone(picker) = std::mem::replace(&mut self.progress, Progress::Ended) {
