@@ -7,8 +7,8 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CreateTable, DataType as SqlType, Expr, Function, GroupByExpr, Ident, ObjectNamePart,
-    OrderByKind, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, Value as Literal,
-    VisitorMut,
+    OrderByKind, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, UnaryOperator,
+    Value as Literal, VisitorMut,
 };
 use fleetdb_functions::planned_names::{APART, as_written, written_names};
 use fleetdb_query::Statement;
@@ -403,10 +403,11 @@ pub(crate) fn tell_apart(body: &mut SetExpr) {
 fn tell_doubles_apart(body: &mut SetExpr) {
     for_each_selected(body, |items| {
         let mut first_of = HashMap::new();
-        for place in 0..items.len() {
+        let planned = planned_names(items);
+        for (place, planned) in planned.into_iter().enumerate() {
             let SelectItem::UnnamedExpr(expr) = &items[place] else { continue };
             let expr = expr.clone();
-            let Some(first) = first_of.insert(planned_name(&expr), place) else { continue };
+            let Some(first) = first_of.insert(planned, place) else { continue };
             // The first column keeps the name that the outer query uses.
             let of_first = item_expr(&items[first]);
             if !is_column(&of_first) {
@@ -435,10 +436,11 @@ fn tell_items_apart(items: &mut [SelectItem]) {
     let is_column_item = |item: &&SelectItem| matches!(item, SelectItem::UnnamedExpr(expr) if is_column(expr));
     let columns: HashSet<String> = items.iter().filter(is_column_item).map(|item| name_of(&item_expr(item))).collect();
     let mut known = HashSet::new();
-    for (place, item) in items.iter_mut().enumerate() {
-        let (expr, planned, name, is_named) = match &*item {
-            SelectItem::UnnamedExpr(expr) => (expr, planned_name(expr), name_of(expr), false),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, identifier(alias), identifier(alias), true),
+    let planned = planned_names(items);
+    for (place, (item, planned)) in items.iter_mut().zip(planned).enumerate() {
+        let (expr, name, is_named) = match &*item {
+            SelectItem::UnnamedExpr(expr) => (expr, name_of(expr), false),
+            SelectItem::ExprWithAlias { expr, alias } => (expr, identifier(alias), true),
             _ => continue,
         };
         // DataFusion names a subquery like its column.
@@ -464,6 +466,40 @@ fn as_called(expr: &mut Expr) {
             }
         }
         _ => {}
+    }
+}
+
+/// The names under which the items of a SELECT are planned. Each parameter may become the same value
+/// as another one, or as one that is written there. So with parameters all values have one name.
+fn planned_names(items: &[SelectItem]) -> Vec<String> {
+    let find_parameter = |expr: &Expr| match expr {
+        Expr::Value(literal) if matches!(literal.value, Literal::Placeholder(_)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let has_parameters = items.iter().any(|item| visit_expressions(item, find_parameter).is_break());
+    let name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => identifier(alias),
+        other => {
+            let mut expr = item_expr(other);
+            if has_parameters {
+                let _ = visit_expressions_mut(&mut expr, |expr| {
+                    if is_value(expr) {
+                        *expr = Expr::value(Literal::Null);
+                    }
+                    ControlFlow::<()>::Continue(())
+                });
+            }
+            planned_name(&expr)
+        }
+    };
+    items.iter().map(name).collect()
+}
+
+/// Whether an expression is a value or a parameter; a negative number is a value.
+fn is_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_value(expr),
+        other => matches!(other, Expr::Value(_)),
     }
 }
 

@@ -87,6 +87,11 @@ fn what_is_there_twice_is_told_apart_and_keeps_its_name() {
     tell_apart(&mut mixed);
     assert_eq!(mixed.to_string(), apart("SELECT ts AS \"ts:1\", t.v AS \"v:2\", *, w + 1 FROM t"));
     assert_eq!(names(&mixed), ["ts", "v", "*", "?column?"]);
+    // Each parameter may become the same value as another, and as one that is written there.
+    let mut equal = body("SELECT v = $1, v = $2, v = -5, $1, 7, w FROM t");
+    tell_apart(&mut equal);
+    let told = "SELECT v = $1, v = $2 AS \"?column?:2\", v = -5 AS \"?column?:3\", $1, 7 AS \"?column?:5\", w FROM t";
+    assert_eq!(equal.to_string(), apart(told));
 }
 
 #[test]
