@@ -87,13 +87,16 @@ pub fn record_number(time_ns: i64) -> u64 {
 pub fn records(seed: u64, container: i64, numbers: Range<u64>) -> Outcome<RecordBatch> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
     let text = |number: u64| {
-        let mut text = String::with_capacity(TEXT_BYTES);
+        let mut text = [0; TEXT_BYTES];
         let first = mix(seed ^ mix(container as u64) ^ number);
-        for word in 0..(TEXT_BYTES / 8) as u64 {
-            let bits = mix(first ^ word);
-            text.extend((0..8).map(|place| char::from(LETTERS[(bits >> (6 * place) & 63) as usize])));
+        for (word, letters) in text.chunks_exact_mut(8).enumerate() {
+            let bits = mix(first ^ word as u64);
+            letters
+                .iter_mut()
+                .enumerate()
+                .for_each(|(place, letter)| *letter = LETTERS[(bits >> (6 * place) & 63) as usize]);
         }
-        text
+        String::from_utf8_lossy(&text).into_owned()
     };
     let count = numbers.clone().count();
     let columns: Vec<ArrayRef> = vec![
