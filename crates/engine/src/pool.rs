@@ -3,8 +3,10 @@
 //! Used for the text columns of a memtable and for its container keys. The pool is append-only: a
 //! number stays valid for the memtable's life, and the WAL of the same generation refers to it.
 //!
-//! A value costs its bytes plus about 18. Recent values of up to 16 bytes, which most tags are, are
-//! found by comparing their bytes in a register, without following a pointer.
+//! A value costs its bytes plus about 22. Recent values of up to 16 bytes, which most tags are, are
+//! found by comparing their bytes in a register, without following a pointer. A pool grows in small
+//! steps, because a commit waits for each: bytes are in blocks that stay where they are, and the
+//! table of numbers keeps the hashes.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::BuildHasher;
@@ -14,18 +16,35 @@ type Short = (u128, u8);
 
 /// Number of recent values remembered; a power of two.
 const RECENT: usize = 128;
+/// Bytes of a block of values. A longer value has a block of its own.
+const BLOCK_BYTES: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Pool {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    numbers: HashTable<u32>,
+    blocks: Vec<Vec<u8>>,
+    ends: Vec<End>,
+    /// Length of all values together.
+    value_bytes: usize,
+    numbers: HashTable<Known>,
     /// Recent values, at slots chosen by their bytes. Tags usually have few distinct values that
     /// recur.
     recent: Vec<(Short, u32)>,
     hasher: DefaultHashBuilder,
     /// Number of entries that are already in the WAL.
     logged: usize,
+}
+
+/// Where a value ends. It begins where the one before ends, or with its block.
+#[derive(Clone, Copy)]
+struct End {
+    block: u32,
+    offset: u32,
+}
+
+/// A value in the table: its number, and the lower half of its hash.
+struct Known {
+    number: u32,
+    hash: u32,
 }
 
 impl Pool {
@@ -35,16 +54,20 @@ impl Pool {
 
     /// Average bytes per entry.
     pub(crate) fn entry_bytes(&self) -> usize {
-        self.bytes.len() / self.ends.len().max(1)
+        self.value_bytes / self.ends.len().max(1)
     }
 
     pub(crate) fn get(&self, number: u32) -> &[u8] {
-        entry(&self.bytes, &self.ends, number)
+        entry(&self.blocks, &self.ends, number)
     }
 
     pub(crate) fn find(&self, value: &[u8]) -> Option<u32> {
-        let same = |&number: &u32| self.get(number) == value;
-        self.numbers.find(self.hasher.hash_one(value), same).copied()
+        self.find_hashed(value, self.hasher.hash_one(value) as u32)
+    }
+
+    fn find_hashed(&self, value: &[u8], hash: u32) -> Option<u32> {
+        let same = |known: &Known| known.hash == hash && self.get(known.number) == value;
+        self.numbers.find(spread(hash), same).map(|known| known.number)
     }
 
     /// The number of `value`, which is added if it is new.
@@ -66,23 +89,35 @@ impl Pool {
     }
 
     fn intern_known_or_new(&mut self, value: &[u8]) -> u32 {
-        let Self { bytes, ends, numbers, hasher, .. } = self;
-        let hash = hasher.hash_one(value);
-        let same = |&number: &u32| entry(bytes, ends, number) == value;
-        if let Some(&number) = numbers.find(hash, same) {
-            return number;
+        let hash = self.hasher.hash_one(value) as u32;
+        self.find_hashed(value, hash).unwrap_or_else(|| {
+            let number = self.append(value);
+            self.numbers.insert_unique(spread(hash), Known { number, hash }, |known| spread(known.hash));
+            number
+        })
+    }
+
+    /// Adds a value without a look at whether it is there. [`find`](Self::find) and
+    /// [`intern`](Self::intern) do not know it.
+    pub(crate) fn append(&mut self, value: &[u8]) -> u32 {
+        let number = self.ends.len() as u32;
+        let has_room = self.blocks.last().is_some_and(|block| block.len() + value.len() <= BLOCK_BYTES);
+        if !has_room {
+            // Most pools stay small: the first block grows.
+            let capacity = if self.blocks.is_empty() { value.len() } else { BLOCK_BYTES.max(value.len()) };
+            self.blocks.push(Vec::with_capacity(capacity));
         }
-        let number = ends.len() as u32;
-        bytes.extend_from_slice(value);
-        ends.push(bytes.len());
-        numbers.insert_unique(hash, number, |&n| hasher.hash_one(entry(bytes, ends, n)));
+        let block = self.blocks.len() - 1;
+        self.blocks[block].extend_from_slice(value);
+        self.value_bytes += value.len();
+        self.ends.push(End { block: block as u32, offset: self.blocks[block].len() as u32 });
         number
     }
 
     /// The entries not yet in the WAL. Marks them as logged.
     pub(crate) fn take_unlogged(&mut self) -> impl ExactSizeIterator<Item = &[u8]> {
         let first = std::mem::replace(&mut self.logged, self.ends.len());
-        (first..self.ends.len()).map(|i| entry(&self.bytes, &self.ends, i as u32))
+        (first..self.ends.len()).map(|i| entry(&self.blocks, &self.ends, i as u32))
     }
 
     /// Marks all entries as logged.
@@ -92,17 +127,26 @@ impl Pool {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.ends.capacity() * 8
-            + self.numbers.capacity() * 6
+        self.blocks.iter().map(Vec::capacity).sum::<usize>()
+            + self.ends.capacity() * size_of::<End>()
+            + self.numbers.capacity() * (size_of::<Known>() + 2)
             + self.recent.capacity() * size_of::<(Short, u32)>()
     }
 }
 
-fn entry<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
+fn entry<'a>(blocks: &'a [Vec<u8>], ends: &[End], number: u32) -> &'a [u8] {
     let number = number as usize;
-    let start = if number == 0 { 0 } else { ends[number - 1] };
-    &bytes[start..ends[number]]
+    let End { block, offset } = ends[number];
+    let start = match number.checked_sub(1).map(|before| ends[before]) {
+        Some(before) if before.block == block => before.offset,
+        _ => 0,
+    };
+    &blocks[block as usize][start as usize..offset as usize]
+}
+
+/// The hash for the table, which takes its slot from the lowest bits and a tag from the highest.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// The slot of a recent value: the top bits of a product, which depend on all its bytes.

@@ -438,7 +438,15 @@ pub(crate) struct Codes {
     pub(crate) nulls: NullMask,
     /// For each source, the dictionary it used last.
     known: Vec<Option<KnownCodes>>,
+    /// Long texts that were looked up in the pool, and those of them that were there.
+    looked_up: usize,
+    found: usize,
 }
+
+/// Texts with more bytes are long: looking them up takes a tenth of a merge.
+const LONG_TEXT_BYTES: usize = 64;
+/// After this many long texts, those that follow are looked up only if an eighth was found.
+const LOOKED_UP: usize = 512;
 
 /// A dictionary, and the pool's codes for the entries seen so far.
 type KnownCodes = (Arc<Dictionary>, Vec<Option<u32>>);
@@ -446,7 +454,22 @@ type KnownCodes = (Arc<Dictionary>, Vec<Option<u32>>);
 impl Codes {
     pub(crate) fn new(sources: usize) -> Self {
         let known = (0..sources).map(|_| None).collect();
-        Self { pool: Pool::default(), values: Vec::new(), nulls: NullMask::default(), known }
+        Self { pool: Pool::default(), values: Vec::new(), nulls: NullMask::default(), known, looked_up: 0, found: 0 }
+    }
+
+    /// The code of a text from a page without a dictionary. Equal long texts may get different codes.
+    fn code_of(&mut self, text: &[u8]) -> u32 {
+        if text.len() <= LONG_TEXT_BYTES {
+            return self.pool.intern(text);
+        }
+        if self.looked_up >= LOOKED_UP && self.found < self.looked_up / 8 {
+            return self.pool.append(text);
+        }
+        let before = self.pool.len();
+        let code = self.pool.intern(text);
+        self.looked_up += 1;
+        self.found += usize::from(self.pool.len() == before);
+        code
     }
 
     fn push(&mut self, code: Option<u32>) {
@@ -476,7 +499,7 @@ impl Codes {
             }
             Some(Page::Bytes(bytes)) => {
                 for row in start..start + len {
-                    let code = bytes.get(row).map(|value| self.pool.intern(value));
+                    let code = bytes.get(row).map(|text| self.code_of(text));
                     self.push(code);
                 }
             }

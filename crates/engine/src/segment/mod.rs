@@ -15,6 +15,7 @@ pub(crate) mod index;
 pub(crate) mod lists;
 pub(crate) mod page;
 pub(crate) mod page_header;
+mod page_output;
 pub(crate) mod pages;
 pub(crate) mod reader;
 pub(crate) mod writer;

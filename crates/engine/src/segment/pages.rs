@@ -12,6 +12,7 @@ use super::encoding::{self, Physical};
 use super::index::{as_float, as_integer};
 use super::lists::Lists;
 use super::page_header::{DataHeader, Encoding, PageHeader};
+use super::page_output::PageOutput;
 use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
@@ -31,6 +32,8 @@ use zstd::zstd_safe::CParameter;
 const MAX_DICTIONARY: usize = 1 << 16;
 /// Maximum bytes of a dictionary.
 const MAX_DICTIONARY_BYTES: usize = 4 << 20;
+/// Bytes of a text's length in plain encoding.
+const LENGTH_BYTES: usize = 4;
 /// Minima and maxima longer than this are left out of the statistics.
 const MAX_STATISTICS_BYTES: usize = 64;
 /// Differences in minimal bits decode several times as fast as whole bytes under zstd, most of all
@@ -104,15 +107,14 @@ impl ColumnWriter {
         Ok(Self { zstd, zstd_for_noise, body: Vec::new(), trials: HashMap::new() })
     }
 
-    /// Writes a column to `out`, which will be at `offset` in the file.
-    pub(crate) fn write(
+    /// Writes a column to `out`.
+    pub(super) fn write(
         &mut self,
         column: &Column,
         values: ColumnValues<'_>,
-        offset: u64,
-        out: &mut Vec<u8>,
+        out: &mut PageOutput<'_>,
     ) -> Result<ColumnFacts> {
-        let start = out.len();
+        let start = out.position();
         let physical = Physical::of(column.column_type);
         let (mut pages, texts) = match (column.column_type, values) {
             (_, ColumnValues::Raw(lane)) => (Pages::new(lane), None),
@@ -176,10 +178,9 @@ impl ColumnWriter {
         if let (Some(dictionary), Form::Dictionary) = (dictionary, form) {
             pages.values = dictionary.codes;
             code_width = width_of(dictionary.entries.saturating_sub(1) as u64);
-            let at = offset + (out.len() - start) as u64;
             let plain = self.page(Form::Plain, dictionary.entries, None, &[], &dictionary.bytes, out)?;
             facts.plain_bytes += plain as i64;
-            facts.dictionary = Some((at, out.len() - start));
+            facts.dictionary = Some((start, (out.position() - start) as usize));
             facts.encodings.push(ParquetEncoding::PLAIN);
         }
         let encoding = form.encoding();
@@ -214,14 +215,14 @@ impl ColumnWriter {
                 repetition_bytes: levels.repetition_bytes,
                 compressed: false,
             };
-            let at = out.len();
+            let at = out.position();
             facts.values += levels.count;
             facts.plain_bytes += self.page(form, levels.count, Some(header), &levels.bytes, &body, out)? as i64;
-            facts.pages.push((offset + (at - start) as u64, out.len() - at));
+            facts.pages.push((at, (out.position() - at) as usize));
             self.body = body;
             row += rows;
         }
-        facts.stored_bytes = (out.len() - start) as i64;
+        facts.stored_bytes = (out.position() - start) as i64;
         Ok(facts)
     }
 
@@ -237,7 +238,7 @@ impl ColumnWriter {
         mut data: Option<DataHeader>,
         levels: &[u8],
         body: &[u8],
-        out: &mut Vec<u8>,
+        out: &mut PageOutput<'_>,
     ) -> Result<usize> {
         let compressed =
             self.zstd(form).compress(body).map_err(|e| Error::bug(format!("zstd compression failed: {e}")))?;
@@ -259,11 +260,7 @@ impl ColumnWriter {
             values,
             data,
         };
-        let start = out.len();
-        header.write(out);
-        let header_bytes = out.len() - start;
-        out.extend_from_slice(levels);
-        out.extend_from_slice(stored);
+        let header_bytes = out.add(|buffer| header.write(buffer), levels, stored)?;
         Ok(header_bytes + levels.len() + body.len())
     }
 
@@ -329,7 +326,6 @@ impl ColumnWriter {
         let extremes = Extremes { column_type: column.column_type, pool };
         let mut index = ColumnIndexBuilder::new(encoding::parquet_type(column.column_type));
         let mut whole: Option<(u64, u64)> = None;
-        let mut complete = true;
         for (number, &(rows, _)) in pages.ends.iter().enumerate() {
             let values = pages.page(number);
             let nulls = (rows - values.len()) as i64;
@@ -342,12 +338,11 @@ impl ColumnWriter {
                     Some(whole.map_or((least, most), |(l, m)| (extremes.lesser(least, l), extremes.greater(most, m))));
                 Some((extremes.bytes(least, false)?, extremes.bytes(most, true)?))
             });
-            match stored {
-                Some((least, most)) => index.append(false, least, most, nulls),
-                None => complete = false,
-            }
+            // The column index has all pages, or there is none.
+            let Some((least, most)) = stored else { return Ok(()) };
+            index.append(false, least, most, nulls);
         }
-        if complete && !pages.ends.is_empty() {
+        if !pages.ends.is_empty() {
             facts.column_index = index.build()?;
             facts.statistics = whole.and_then(|(least, most)| extremes.statistics(least, most, nulls as u64));
         }
@@ -400,21 +395,25 @@ struct Dictionary {
 
 /// The dictionary of a text column; `None` if it has too many entries to pay off.
 fn text_dictionary(codes: &[u64], pool: &Pool, physical: Physical) -> Option<Dictionary> {
+    let most = if codes.len() < 64 { codes.len() } else { MAX_DICTIONARY.min(codes.len() / 2) };
     let mut numbers = vec![u32::MAX; pool.len()];
+    let (mut entries, mut bytes) = (Vec::new(), 0);
     let mut dictionary = Dictionary { codes: Vec::with_capacity(codes.len()), entries: 0, bytes: Vec::new() };
     for &code in codes {
         let number = &mut numbers[code as usize];
         if *number == u32::MAX {
-            *number = dictionary.entries as u32;
-            dictionary.entries += 1;
-            physical.put_bytes(&mut dictionary.bytes, pool.get(code as u32));
-            if dictionary.entries > MAX_DICTIONARY || dictionary.bytes.len() > MAX_DICTIONARY_BYTES {
+            *number = entries.len() as u32;
+            entries.push(code as u32);
+            bytes += LENGTH_BYTES + pool.get(code as u32).len();
+            if entries.len() > most || bytes > MAX_DICTIONARY_BYTES {
                 return None;
             }
         }
         dictionary.codes.push(u64::from(*number));
     }
-    (dictionary.entries <= codes.len() / 2 || codes.len() < 64).then_some(dictionary)
+    dictionary.entries = entries.len();
+    entries.iter().for_each(|&entry| physical.put_bytes(&mut dictionary.bytes, pool.get(entry)));
+    Some(dictionary)
 }
 
 fn raw_dictionary(values: &[u64], physical: Physical) -> Option<Dictionary> {

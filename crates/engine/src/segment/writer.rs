@@ -10,6 +10,7 @@
 
 use super::encoding::parquet_type;
 use super::index::{Entry, IndexWriter};
+use super::page_output::PageOutput;
 use super::pages::{ColumnFacts, ColumnValues, ColumnWriter};
 use super::{FACTS_KEY, FORMAT_VERSION, Facts, StoredColumn};
 use crate::column_type::{ArrayElement, ColumnType, UUID_BYTES};
@@ -163,11 +164,15 @@ impl SegmentWriter {
                     }
                 }
             }
-            let mut pages = std::mem::take(&mut self.pages);
-            pages.clear();
-            chunks.push(self.columns.write(column, values, self.bytes(), &mut pages)?);
-            self.put(&pages)?;
-            self.pages = pages;
+            let (at, out) = (self.bytes(), &mut self.out);
+            let mut write = |bytes: &[u8]| {
+                let written = out.write_all(bytes);
+                written.map_err(|e| Error::io("could not write a segment", &e))
+            };
+            let mut pages = PageOutput::new(at, &mut self.pages, &mut write);
+            let written = self.columns.write(column, values, &mut pages);
+            let written = written.and_then(|facts| pages.finish().map(|()| facts));
+            chunks.push(written.map_err(|error| self.failed(error))?);
         }
         self.groups.push((len, chunks));
         self.index.write_full()
