@@ -9,8 +9,11 @@
 //! | full | flush failed | any | waits as above; the error gives the reason | retries each second |
 //! | full | waits | failed | waits as above | flushes: waiting would not help |
 //!
-//! At most two generations are in memory: the active one and the frozen one.
+//! At most two generations are in memory: the active one and the frozen one. On machines with few
+//! processors, a merge of runs that do not overlap pauses while the flush thread works, unless a
+//! partition has many runs.
 
+use crate::compaction::plan::{HURRY_RUNS, MAX_RUNS};
 use crate::error::{Error, Result};
 use crate::memtable::MAX_ROWS;
 use crate::state::{Commit, Queue, Shared};
@@ -28,7 +31,12 @@ impl Queue {
     /// Whether flushes wait for compaction. They do not if compaction fails: waiting would be
     /// pointless.
     pub(crate) fn is_held_back(&self) -> bool {
-        self.behind && self.urgent == 0 && self.compaction_error.is_none()
+        self.runs >= MAX_RUNS && self.urgent == 0 && self.compaction_error.is_none()
+    }
+
+    /// Whether a merge that can wait should wait for the flush that runs, because commits wait for that.
+    pub(crate) fn is_flush_first(&self) -> bool {
+        self.flushing && self.runs < HURRY_RUNS
     }
 }
 
@@ -101,3 +109,7 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "backpressure_tests.rs"]
+mod tests;

@@ -10,6 +10,7 @@ use crate::deletes::{DeleteSet, Deletes};
 use crate::error::{Error, Result};
 use crate::flush;
 use crate::ids::{SegmentId, TableId};
+use crate::io::threads;
 use crate::manifest::{Edit, SegmentEntry, Slice, State};
 use crate::schema::TableSchema;
 use crate::segment::{Listed, Segments, file_name};
@@ -21,8 +22,10 @@ use std::time::Duration;
 
 /// Milliseconds between checks for rows that retention has expired.
 const TICK_MS: u64 = 1_000;
-/// Maximum milliseconds that a throttled compaction sleeps before it checks whether it must stop.
+/// Maximum milliseconds that a paused compaction sleeps before it checks whether it must stop.
 const NAP_MS: u64 = 50;
+/// With this many processors, a merge can go on while a flush works.
+const MANY_PROCESSORS: usize = 4;
 
 /// The inputs of a plan.
 struct PlanFacts {
@@ -75,7 +78,11 @@ impl Shared {
         self.queue.lock().compacting = Some(schema.name.clone());
         match step {
             Step::Drop(removed, sliced) => self.exchange(&schema, removed, sliced, Vec::new())?,
-            Step::Merge(ids, span) => self.merge(&schema, &ids, span, &facts)?,
+            Step::Merge(ids, span) => self.merge(&schema, &ids, span, &facts, false)?,
+            // With few processors, a merge, a flush and commits at the same time slow each other down.
+            Step::MergeJoined(ids, span) => {
+                self.merge(&schema, &ids, span, &facts, threads::processors() < MANY_PROCESSORS)?;
+            }
         }
         Ok(true)
     }
@@ -116,7 +123,15 @@ impl Shared {
         None
     }
 
-    fn merge(&self, schema: &Arc<TableSchema>, ids: &[SegmentId], span: (i64, i64), facts: &PlanFacts) -> Result<()> {
+    /// Merges segments. With `after_flushes`, it pauses while the flush thread works.
+    fn merge(
+        &self,
+        schema: &Arc<TableSchema>,
+        ids: &[SegmentId],
+        span: (i64, i64),
+        facts: &PlanFacts,
+        after_flushes: bool,
+    ) -> Result<()> {
         let inputs: Vec<Arc<Listed>> = {
             let catalog = self.catalog.read();
             let Some(table) = catalog.tables.get(&schema.id) else { return Ok(()) };
@@ -135,7 +150,7 @@ impl Shared {
         let mut bytes = 0;
         let pause = |written: u64| {
             bytes += written;
-            self.pause(start_ns, bytes)
+            self.pause(start_ns, bytes, after_flushes)
         };
         let storage = self.io.storage.as_ref();
         let added = compaction::merge(storage, &job, None, || self.next_segment_id(), pause)?;
@@ -150,23 +165,37 @@ impl Shared {
         self.exchange(schema, removed, sliced, added)
     }
 
-    /// Waits as the throttle demands. Returns an error if the database is being closed.
-    fn pause(&self, start_ns: u64, bytes: u64) -> Result<()> {
+    /// Waits as the throttle demands, and for a flush if `after_flushes` says so. Returns an error if the
+    /// database is being closed.
+    fn pause(&self, start_ns: u64, bytes: u64, after_flushes: bool) -> Result<()> {
         loop {
             if self.counters.stopping.load(Ordering::Acquire) {
                 return Err(Error::closed("the database is closing"));
             }
-            let rate = self.settings.compaction_bytes_per_s;
-            if rate == 0 || !self.has_threads() {
+            if !self.has_threads() {
                 return Ok(());
             }
-            let due_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
-            let passed_ns = u128::from(self.io.clock.monotonic_ns().saturating_sub(start_ns));
-            let Some(wait_ns) = due_ns.checked_sub(passed_ns).filter(|wait_ns| *wait_ns > 0) else { return Ok(()) };
-            let nap =
-                Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX)).min(Duration::from_millis(NAP_MS));
-            self.wake.wait_for(&mut self.queue.lock(), nap);
+            let mut nap = self.throttled(start_ns, bytes);
+            let mut queue = self.queue.lock();
+            if after_flushes && queue.is_flush_first() {
+                nap = Duration::MAX;
+            }
+            if nap.is_zero() {
+                return Ok(());
+            }
+            self.wake.wait_for(&mut queue, nap.min(Duration::from_millis(NAP_MS)));
         }
+    }
+
+    /// How long a merge that began at `start_ns` and has written `bytes` is ahead of the throttle.
+    fn throttled(&self, start_ns: u64, bytes: u64) -> Duration {
+        let rate = self.settings.compaction_bytes_per_s;
+        if rate == 0 {
+            return Duration::ZERO;
+        }
+        let due_ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate);
+        let passed_ns = u128::from(self.io.clock.monotonic_ns().saturating_sub(start_ns));
+        Duration::from_nanos(u64::try_from(due_ns.saturating_sub(passed_ns)).unwrap_or(u64::MAX))
     }
 
     /// Replaces segments: first in the manifest, then for readers, then the files.

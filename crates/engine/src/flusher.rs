@@ -80,7 +80,10 @@ impl Shared {
                 match queue.frozen.first() {
                     _ if queue.stop => return,
                     Some(_) if queue.is_held_back() => self.wake.wait(&mut queue),
-                    Some(&next) if queue.flush_error.is_none() => break next,
+                    Some(&next) if queue.flush_error.is_none() => {
+                        queue.flushing = true;
+                        break next;
+                    }
                     Some(_) => {
                         // The last attempt failed: wait a while, or until a caller requests a
                         // flush.
@@ -98,6 +101,7 @@ impl Shared {
 
     fn flushed(&self, done: Frozen, outcome: Result<()>) -> Result<()> {
         let mut queue = self.queue.lock();
+        queue.flushing = false;
         match &outcome {
             Ok(()) => {
                 queue.frozen.retain(|frozen| frozen.generation != done.generation);

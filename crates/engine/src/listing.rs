@@ -27,9 +27,10 @@ impl Shared {
             Ok(opened) => {
                 show(&mut self.catalog.write(), manifest.state(), &opened, &self.budget);
                 let state = manifest.state();
-                let mut tables = state.tables.keys();
+                let runs = state.tables.keys().map(|id| plan::most_runs(&state.segments_of(*id).collect::<Vec<_>>()));
+                let runs = runs.max().unwrap_or(0);
                 let mut queue = self.queue.lock();
-                queue.behind = tables.any(|id| plan::is_behind(&state.segments_of(*id).collect::<Vec<_>>()));
+                queue.runs = runs;
                 self.wake.notify_all();
                 Ok(())
             }

@@ -53,8 +53,10 @@ pub(crate) struct Queue {
     pub(crate) changed: bool,
     /// The table being compacted.
     pub(crate) compacting: Option<String>,
-    /// Whether a partition has too many runs: flushes then wait for compaction.
-    pub(crate) behind: bool,
+    /// The most runs that a partition has, as [`most_runs`](crate::compaction::plan::most_runs) counts.
+    pub(crate) runs: usize,
+    /// Whether the flush thread writes segments.
+    pub(crate) flushing: bool,
     /// Number of callers waiting for a flush they requested; such a flush is not held back.
     pub(crate) urgent: usize,
     pub(crate) stop: bool,
@@ -83,7 +85,8 @@ impl Queue {
             compaction_error: None,
             changed: true,
             compacting: None,
-            behind: false,
+            runs: 0,
+            flushing: false,
             urgent: 0,
             stop: false,
             pins: 0,

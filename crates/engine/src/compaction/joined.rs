@@ -9,21 +9,18 @@ use crate::manifest::SegmentEntry;
 use crate::segment::reader::ContainerTimes;
 use std::collections::HashMap;
 
-/// A partition with more runs is merged even if their containers do not overlap.
-pub(super) const MAX_JOINED: usize = 40;
-
 /// Supplies the times of a segment's containers, if they have many rows.
 pub(crate) type TimesOf<'a> = dyn Fn(SegmentId) -> Option<&'a ContainerTimes> + 'a;
 
+/// Runs that count as one.
+pub(super) type Joined<'b> = Vec<&'b Vec<&'b SegmentEntry>>;
+
 /// Joins adjacent runs, oldest first, whose containers do not overlap in time.
 pub(super) fn joined<'b>(
-    runs: impl ExactSizeIterator<Item = &'b Vec<&'b SegmentEntry>>,
+    runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>,
     times_of: &TimesOf<'_>,
-) -> Vec<Vec<&'b SegmentEntry>> {
-    if runs.len() > MAX_JOINED {
-        return runs.cloned().collect();
-    }
-    let mut joined: Vec<Vec<&SegmentEntry>> = Vec::new();
+) -> Vec<Joined<'b>> {
+    let mut joined: Vec<Joined<'b>> = Vec::new();
     // Those of the last of them.
     let mut occupied: Option<OccupiedTimes<'_>> = None;
     for run in runs {
@@ -31,7 +28,7 @@ pub(super) fn joined<'b>(
         match (&mut occupied, times, joined.last_mut()) {
             (Some(occupied), Some(times), Some(last)) if occupied.are_apart(&times) => {
                 occupied.add(times);
-                last.extend(run);
+                last.push(run);
             }
             (_, times, _) => {
                 occupied = times.map(|times| {
@@ -39,7 +36,7 @@ pub(super) fn joined<'b>(
                     occupied.add(times);
                     occupied
                 });
-                joined.push(run.clone());
+                joined.push(vec![run]);
             }
         }
     }

@@ -38,12 +38,10 @@ fn runs_join_while_no_container_overlaps() {
 }
 
 #[test]
-fn segments_that_partitions_share_and_too_many_runs_stay_apart() {
-    let apart = |count: usize| -> Vec<_> { (0..count as i64).map(|at| Some(times(&[(1, at, at)]))).collect() };
-    let mut segments: Vec<_> = (0..MAX_JOINED as u64).map(segment).collect();
-    assert_eq!(joined_lens(&segments, &apart(MAX_JOINED)), [MAX_JOINED]);
+fn segments_that_partitions_share_stay_apart() {
+    let apart: Vec<_> = (0..9).map(|at| Some(times(&[(1, at, at)]))).collect();
+    let mut segments: Vec<_> = (0..9).map(segment).collect();
+    assert_eq!(joined_lens(&segments, &apart), [9]);
     segments[1].slices.push(Slice { from: 0, to: 9, rows: 1 });
-    assert_eq!(joined_lens(&segments, &apart(MAX_JOINED)), [1, 1, MAX_JOINED - 2]);
-    segments.push(segment(MAX_JOINED as u64));
-    assert_eq!(joined_lens(&segments, &apart(MAX_JOINED + 1)), vec![1; MAX_JOINED + 1]);
+    assert_eq!(joined_lens(&segments, &apart), [1, 1, 7]);
 }

@@ -7,14 +7,15 @@
 //!    compaction): each row is written once per tier, and a group of n flushes has fewer than
 //!    `FAN_IN * log(n)` runs. Runs whose containers are long and do not overlap in time count as one
 //!    ([`joined`]).
-//! 3. Merge a partition that the last flushes did not touch into one run, if the late rows are
+//! 3. If more than [`MAX_JOINED`] runs count as one, merge the smallest [`JOINED_FAN_IN`] of them.
+//! 4. Merge a partition that the last flushes did not touch into one run, if the late rows are
 //!    worth it.
-//! 4. Rewrite a segment if retention hides half of it, or if many deletes affect it.
+//! 5. Rewrite a segment if retention hides half of it, or if many deletes affect it.
 //!
 //! Runs must be adjacent in age: the merged run takes the place of its newest part, so older rows
 //! would overtake a run between its parts.
 
-use super::joined::{MAX_JOINED, TimesOf, joined};
+use super::joined::{Joined, TimesOf, joined};
 use crate::flush::partition_span;
 use crate::ids::{Generation, SegmentId};
 use crate::manifest::{Delete, SegmentEntry, Slice};
@@ -22,6 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// This many runs of similar size are merged.
 pub(crate) const FAN_IN: usize = 8;
+/// At most this many runs count as one: each is a file that is open, and a read of a whole container
+/// looks at all of them.
+pub(crate) const MAX_JOINED: usize = 40;
+/// This many of them are merged when there are more.
+const JOINED_FAN_IN: usize = 2 * FAN_IN;
 /// A run joins a tier if it is at most this many times as large as all newer runs of the tier
 /// together.
 const SAME_SIZE: u64 = 2;
@@ -37,8 +43,10 @@ const MAX_DELETES: usize = 64;
 /// container looks at. It is far above what a partition of terabytes has while compaction keeps up:
 /// about `FAN_IN - 1` runs per tier.
 pub(crate) const MAX_RUNS: usize = 8 * FAN_IN;
-// Flushes may not wait for runs that are not merged.
-const _: () = assert!(MAX_JOINED < MAX_RUNS);
+/// With this many runs in a partition, a merge of runs that count as one does not wait for flushes.
+pub(crate) const HURRY_RUNS: usize = 7 * FAN_IN;
+// Flushes may not wait for runs that are not merged, and compaction must not hurry because of them.
+const _: () = assert!(MAX_JOINED < HURRY_RUNS && HURRY_RUNS < MAX_RUNS);
 
 /// One step of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +55,9 @@ pub(crate) enum Step {
     Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
     /// Merges the rows of these segments whose times are in the span.
     Merge(Vec<SegmentId>, (i64, i64)),
+    /// The same for some of the runs that count as one. As they do not overlap, no read is slower until
+    /// then.
+    MergeJoined(Vec<SegmentId>, (i64, i64)),
 }
 
 /// The inputs of the plan besides the segments.
@@ -82,9 +93,24 @@ impl Group<'_> {
         run.iter().map(bytes).sum::<u64>().max(1)
     }
 
-    fn merge<'b>(&self, runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Step {
-        Step::Merge(runs.flatten().map(|entry| entry.id).collect(), self.span)
+    fn joined_bytes(&self, joined: &[&Vec<&SegmentEntry>]) -> u64 {
+        joined.iter().map(|run| self.run_bytes(run)).sum()
     }
+
+    /// Adjacent runs to merge, if more than [`MAX_JOINED`] count as one: those with the fewest bytes, so
+    /// that merged runs are not merged again with single ones.
+    fn surplus<'b, 'c>(&self, joined: &'b Joined<'c>) -> Option<&'b [&'c Vec<&'c SegmentEntry>]> {
+        let windows = (joined.len() > MAX_JOINED).then(|| joined.windows(JOINED_FAN_IN))?;
+        windows.min_by_key(|runs| self.joined_bytes(runs))
+    }
+
+    fn merge<'b>(&self, runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Step {
+        Step::Merge(ids_of(runs), self.span)
+    }
+}
+
+fn ids_of<'b>(runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Vec<SegmentId> {
+    runs.flatten().map(|entry| entry.id).collect()
 }
 
 /// The next step for a table's segments; `None` if there is nothing to do.
@@ -103,7 +129,7 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
             continue;
         }
         let joined = joined(group.runs.values(), facts.times_of);
-        let bytes: Vec<u64> = joined.iter().map(|run| group.run_bytes(run)).collect();
+        let bytes: Vec<u64> = joined.iter().map(|joined| group.joined_bytes(joined)).collect();
         for newest in (0..joined.len()).rev() {
             let (mut oldest, mut total) = (newest, bytes[newest]);
             while oldest > 0 && bytes[oldest - 1] <= SAME_SIZE * total {
@@ -111,8 +137,11 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
                 total += bytes[oldest];
             }
             if newest - oldest + 1 >= FAN_IN {
-                return Some(group.merge(joined[oldest..=newest].iter()));
+                return Some(group.merge(joined[oldest..=newest].iter().flatten().copied()));
             }
+        }
+        if let Some(surplus) = joined.iter().find_map(|joined| group.surplus(joined)) {
+            return Some(Step::MergeJoined(ids_of(surplus.iter().copied()), group.span));
         }
         let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
         let quiet = group.runs.keys().last().is_some_and(|last| last.0 + QUIET_GENERATIONS <= facts.flushed.0);
@@ -141,15 +170,22 @@ pub(crate) fn oldest_runs<'a>(segments: &[&'a SegmentEntry]) -> Vec<&'a SegmentE
 /// Bytes waiting for a merge: what reads must go through more than once.
 pub(crate) fn debt_bytes(segments: &[&SegmentEntry], times_of: &TimesOf<'_>) -> u64 {
     let debt = |group: &Group<'_>| {
-        let bytes: Vec<u64> = joined(group.runs.values(), times_of).iter().map(|run| group.run_bytes(run)).collect();
-        if bytes.len() < FAN_IN { 0 } else { bytes.iter().sum() }
+        let joined = joined(group.runs.values(), times_of);
+        if joined.len() >= FAN_IN {
+            return joined.iter().map(|joined| group.joined_bytes(joined)).sum();
+        }
+        joined.iter().filter_map(|joined| group.surplus(joined)).map(|runs| group.joined_bytes(runs)).sum::<u64>()
     };
     groups(segments).iter().map(debt).sum()
 }
 
-/// Whether a partition has more runs than reads should look at.
-pub(crate) fn is_behind(segments: &[&SegmentEntry]) -> bool {
-    segments.len() >= MAX_RUNS && groups(segments).iter().any(|group| group.runs.len() >= MAX_RUNS)
+/// The most runs that a partition has; any smaller number than [`HURRY_RUNS`] if it is smaller.
+pub(crate) fn most_runs(segments: &[&SegmentEntry]) -> usize {
+    // There are not more runs than segments.
+    if segments.len() < HURRY_RUNS {
+        return segments.len();
+    }
+    groups(segments).iter().map(|group| group.runs.len()).max().unwrap_or(0)
 }
 
 fn droppable(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step> {

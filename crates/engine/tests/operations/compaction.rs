@@ -1,6 +1,6 @@
 //! Compaction and its effect on writers and memory.
 
-use super::{DAY_S, create, read, times, with_clock, write};
+use super::{DAY_S, create, create_with_partitions, read, times, with_clock, write};
 use fleetdb_engine::inspect::check;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Batch, Database, Durability, ErrorKind, Rows, ScanRequest, Settings, Value};
@@ -57,6 +57,25 @@ fn long_containers_are_merged_only_where_their_times_overlap() {
     assert_eq!(db.view().table("t").unwrap().count().unwrap(), 120_000);
     db.compact().unwrap();
     assert_eq!((db.status().segments, read(&db).len()), (1, 120_000));
+}
+
+#[test]
+fn many_long_runs_are_merged_once_and_in_part() {
+    let (db, _) = with_clock(&MemoryStorage::new(), 0);
+    create_with_partitions(&db, "t", 64 * DAY_S);
+    let flushes = 80;
+    for flush in 0..flushes {
+        write(&db, "t", (0..9_000).map(|n| (n % 2, flush * 4_500 + n / 2, flush)));
+        db.flush().unwrap();
+        db.settle().unwrap();
+        assert!(db.status().segments <= 40, "{:?}", db.status());
+    }
+    let status = db.status();
+    // 16 of 41 runs are merged each time.
+    assert_eq!((status.segments, status.compactions), (35, 3));
+    assert!(status.compacted_bytes < status.flushed_bytes, "a row was merged twice: {status:?}");
+    let times: Vec<i64> = (0..2).flat_map(|_| 0..flushes * 4_500).collect();
+    assert_eq!(read(&db), times);
 }
 
 #[test]

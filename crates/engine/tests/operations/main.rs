@@ -30,9 +30,13 @@ fn with_clock(storage: &Arc<MemoryStorage>, now_s: i64) -> (Database, Arc<StepCl
 }
 
 fn create(db: &Database, name: &str) {
+    create_with_partitions(db, name, DAY_S);
+}
+
+fn create_with_partitions(db: &Database, name: &str, seconds: i64) {
     let table = TableDefinition::new(name).key("id", ColumnType::Int64).time("ts", Unit::Second);
     let table = table.field("v", ColumnType::Int64);
-    db.create_table(&TableDefinition { partition_seconds: Some(DAY_S), ..table }).unwrap();
+    db.create_table(&TableDefinition { partition_seconds: Some(seconds), ..table }).unwrap();
 }
 
 fn write(db: &Database, table: &str, rows: impl IntoIterator<Item = (i64, i64, i64)>) {
