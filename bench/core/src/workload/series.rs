@@ -96,7 +96,7 @@ pub fn records(seed: u64, container: i64, numbers: Range<u64>) -> Outcome<Record
                 .enumerate()
                 .for_each(|(place, letter)| *letter = LETTERS[(bits >> (6 * place) & 63) as usize]);
         }
-        String::from_utf8_lossy(&text).into_owned()
+        String::from_utf8(text.to_vec()).unwrap_or_default()
     };
     let count = numbers.clone().count();
     let columns: Vec<ArrayRef> = vec![

@@ -55,8 +55,8 @@ pub(crate) enum Step {
     Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
     /// Merges the rows of these segments whose times are in the span.
     Merge(Vec<SegmentId>, (i64, i64)),
-    /// The same for some of the runs that count as one. As they do not overlap, no read is slower until
-    /// then.
+    /// The same for some of the runs that count as one. As they do not overlap, reads are no slower
+    /// before it.
     MergeJoined(Vec<SegmentId>, (i64, i64)),
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn oldest_runs<'a>(segments: &[&'a SegmentEntry]) -> Vec<&'a SegmentE
     segments.iter().copied().filter(|entry| !later.contains(&entry.id) && is_valid(entry)).collect()
 }
 
-/// Bytes waiting for a merge: what reads must go through more than once.
+/// Bytes waiting for a merge: what reads must go through more than once, and what [`MAX_JOINED`] demands.
 pub(crate) fn debt_bytes(segments: &[&SegmentEntry], times_of: &TimesOf<'_>) -> u64 {
     let debt = |group: &Group<'_>| {
         let joined = joined(group.runs.values(), times_of);
