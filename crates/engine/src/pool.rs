@@ -22,6 +22,8 @@ const BLOCK_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Pool {
     blocks: Vec<Vec<u8>>,
+    /// Memory of all blocks.
+    block_bytes: usize,
     ends: Vec<End>,
     /// Length of all values together.
     value_bytes: usize,
@@ -103,14 +105,20 @@ impl Pool {
         let number = self.ends.len() as u32;
         let has_room = self.blocks.last().is_some_and(|block| block.len() + value.len() <= BLOCK_BYTES);
         if !has_room {
-            // Most pools stay small: the first block grows.
-            let capacity = if self.blocks.is_empty() { value.len() } else { BLOCK_BYTES.max(value.len()) };
-            self.blocks.push(Vec::with_capacity(capacity));
+            self.blocks.push(Vec::new());
         }
-        let block = self.blocks.len() - 1;
-        self.blocks[block].extend_from_slice(value);
+        let place = self.blocks.len() - 1;
+        let block = &mut self.blocks[place];
+        let (len, before) = (block.len() + value.len(), block.capacity());
+        if len > before {
+            // Most pools stay small: the first block grows.
+            let capacity = if place == 0 { (2 * before).min(BLOCK_BYTES) } else { BLOCK_BYTES };
+            block.reserve_exact(capacity.max(len) - block.len());
+            self.block_bytes += block.capacity() - before;
+        }
+        block.extend_from_slice(value);
         self.value_bytes += value.len();
-        self.ends.push(End { block: block as u32, offset: self.blocks[block].len() as u32 });
+        self.ends.push(End { block: place as u32, offset: len as u32 });
         number
     }
 
@@ -127,7 +135,8 @@ impl Pool {
 
     /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
-        self.blocks.iter().map(Vec::capacity).sum::<usize>()
+        self.block_bytes
+            + self.blocks.capacity() * size_of::<Vec<u8>>()
             + self.ends.capacity() * size_of::<End>()
             + self.numbers.capacity() * (size_of::<Known>() + 2)
             + self.recent.capacity() * size_of::<(Short, u32)>()

@@ -411,7 +411,8 @@ fn tell_doubles_apart(body: &mut SetExpr) {
             // The first column keeps the name that the outer query uses.
             let of_first = item_expr(&items[first]);
             if !is_column(&of_first) {
-                items[first] = apart(of_first, &name_of(&expr), first);
+                let name = name_of(&of_first);
+                items[first] = apart(of_first, &name, first);
             }
             items[place] = apart(expr.clone(), &name_of(&expr), place);
         }
@@ -470,7 +471,8 @@ fn as_called(expr: &mut Expr) {
 }
 
 /// The names under which the items of a SELECT are planned. Each parameter may become the same value
-/// as another one, or as one that is written there. So with parameters all values have one name.
+/// as another one, or as one that is written there. So with parameters all values have one name, which
+/// no column has.
 fn planned_names(items: &[SelectItem]) -> Vec<String> {
     let find_parameter = |expr: &Expr| match expr {
         Expr::Value(literal) if matches!(literal.value, Literal::Placeholder(_)) => ControlFlow::Break(()),
@@ -484,7 +486,7 @@ fn planned_names(items: &[SelectItem]) -> Vec<String> {
             if has_parameters {
                 let _ = visit_expressions_mut(&mut expr, |expr| {
                     if is_value(expr) {
-                        *expr = Expr::value(Literal::Null);
+                        *expr = Expr::value(Literal::SingleQuotedString(APART.to_string()));
                     }
                     ControlFlow::<()>::Continue(())
                 });
@@ -498,8 +500,8 @@ fn planned_names(items: &[SelectItem]) -> Vec<String> {
 /// Whether an expression is a value or a parameter; a negative number is a value.
 fn is_value(expr: &Expr) -> bool {
     match expr {
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_value(expr),
-        other => matches!(other, Expr::Value(_)),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(**expr, Expr::Value(_)),
+        other => matches!(other, Expr::Value(_) | Expr::TypedString(_)),
     }
 }
 

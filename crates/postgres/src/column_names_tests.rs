@@ -106,6 +106,11 @@ fn columns_of_subqueries_have_the_names_of_postgres() {
         "SELECT max(count) FROM (SELECT count(*) AS \"count\", ts::DATE AS \"ts\", v, 1, sum(a), sum(b) FROM t) AS x"
     );
     assert_eq!(
+        named("SELECT * FROM (SELECT $1, $2::int, $3::int, DATE '2026-01-01') AS x").replace('\u{1f}', ":"),
+        "SELECT * FROM (SELECT $1 AS \"?column?:1\", $2::INT AS \"int4:2\", $3::INT AS \"int4:3\", \
+         DATE '2026-01-01' AS \"date\") AS x"
+    );
+    assert_eq!(
         named("WITH a AS (SELECT max(v) FROM t UNION SELECT min(v) FROM t), b (c) AS (SELECT max(v) FROM t) TABLE a"),
         "WITH a AS (SELECT max(v) AS \"max\" FROM t UNION SELECT min(v) FROM t), \
          b (c) AS (SELECT max(v) FROM t) TABLE a"

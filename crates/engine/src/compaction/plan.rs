@@ -7,7 +7,8 @@
 //!    compaction): each row is written once per tier, and a group of n flushes has fewer than
 //!    `FAN_IN * log(n)` runs. Runs whose containers are long and do not overlap in time count as one
 //!    ([`joined`]).
-//! 3. If more than [`MAX_JOINED`] runs count as one, merge the smallest [`JOINED_FAN_IN`] of them.
+//! 3. If a partition has more than [`MAX_JOINED`] runs nevertheless, merge the smallest
+//!    [`JOINED_FAN_IN`] adjacent ones, if possible of similar size.
 //! 4. Merge a partition that the last flushes did not touch into one run, if the late rows are
 //!    worth it.
 //! 5. Rewrite a segment if retention hides half of it, or if many deletes affect it.
@@ -15,7 +16,7 @@
 //! Runs must be adjacent in age: the merged run takes the place of its newest part, so older rows
 //! would overtake a run between its parts.
 
-use super::joined::{Joined, TimesOf, joined};
+use super::joined::{TimesOf, joined};
 use crate::flush::partition_span;
 use crate::ids::{Generation, SegmentId};
 use crate::manifest::{Delete, SegmentEntry, Slice};
@@ -23,11 +24,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// This many runs of similar size are merged.
 pub(crate) const FAN_IN: usize = 8;
-/// At most this many runs count as one: each is a file that is open, and a read of a whole container
-/// looks at all of them.
-pub(crate) const MAX_JOINED: usize = 40;
-/// This many of them are merged when there are more.
+/// A partition with more runs gets fewer, even if they count as one: each is a file that is open, and a
+/// read of a whole container looks at all of them.
+const MAX_JOINED: usize = 40;
+/// This many of them are then merged.
 const JOINED_FAN_IN: usize = 2 * FAN_IN;
+/// They are of similar size if the largest has at most this share of their bytes.
+const LARGEST_SHARE: u64 = 4;
 /// A run joins a tier if it is at most this many times as large as all newer runs of the tier
 /// together.
 const SAME_SIZE: u64 = 2;
@@ -41,9 +44,9 @@ const MAX_DELETES: usize = 64;
 
 /// With this many runs in a partition, flushes wait for compaction: this bounds what the read of a
 /// container looks at. It is far above what a partition of terabytes has while compaction keeps up:
-/// about `FAN_IN - 1` runs per tier.
+/// about `FAN_IN - 1` runs per tier, or [`MAX_JOINED`] runs that do not overlap.
 pub(crate) const MAX_RUNS: usize = 8 * FAN_IN;
-/// With this many runs in a partition, a merge of runs that count as one does not wait for flushes.
+/// With this many runs in a partition, no merge waits for flushes.
 pub(crate) const HURRY_RUNS: usize = 7 * FAN_IN;
 // Flushes may not wait for runs that are not merged, and compaction must not hurry because of them.
 const _: () = assert!(MAX_JOINED < HURRY_RUNS && HURRY_RUNS < MAX_RUNS);
@@ -55,8 +58,7 @@ pub(crate) enum Step {
     Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
     /// Merges the rows of these segments whose times are in the span.
     Merge(Vec<SegmentId>, (i64, i64)),
-    /// The same for some of the runs that count as one. As they do not overlap, reads are no slower
-    /// before it.
+    /// The same for runs of which most do not overlap: reads hardly gain from it.
     MergeJoined(Vec<SegmentId>, (i64, i64)),
 }
 
@@ -97,11 +99,20 @@ impl Group<'_> {
         joined.iter().map(|run| self.run_bytes(run)).sum()
     }
 
-    /// Adjacent runs to merge, if more than [`MAX_JOINED`] count as one: those with the fewest bytes, so
-    /// that merged runs are not merged again with single ones.
-    fn surplus<'b, 'c>(&self, joined: &'b Joined<'c>) -> Option<&'b [&'c Vec<&'c SegmentEntry>]> {
-        let windows = (joined.len() > MAX_JOINED).then(|| joined.windows(JOINED_FAN_IN))?;
-        windows.min_by_key(|runs| self.joined_bytes(runs))
+    /// The runs to merge if there are more than [`MAX_JOINED`]: the window of [`JOINED_FAN_IN`] adjacent
+    /// runs with the fewest bytes. One of similar runs is preferred, so that merged runs are seldom
+    /// merged again with single ones.
+    fn surplus(&self) -> Option<Vec<&Vec<&SegmentEntry>>> {
+        if self.runs.len() <= MAX_JOINED {
+            return None;
+        }
+        let runs: Vec<_> = self.runs.values().collect();
+        let rank = |window: &&[&Vec<&SegmentEntry>]| {
+            let bytes = self.joined_bytes(window);
+            let largest = window.iter().map(|run| self.run_bytes(run)).max().unwrap_or(0);
+            (largest.saturating_mul(LARGEST_SHARE) > bytes, bytes)
+        };
+        runs.windows(JOINED_FAN_IN).min_by_key(rank).map(<[_]>::to_vec)
     }
 
     fn merge<'b>(&self, runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Step {
@@ -140,8 +151,8 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
                 return Some(group.merge(joined[oldest..=newest].iter().flatten().copied()));
             }
         }
-        if let Some(surplus) = joined.iter().find_map(|joined| group.surplus(joined)) {
-            return Some(Step::MergeJoined(ids_of(surplus.iter().copied()), group.span));
+        if let Some(surplus) = group.surplus() {
+            return Some(Step::MergeJoined(ids_of(surplus.into_iter()), group.span));
         }
         let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
         let quiet = group.runs.keys().last().is_some_and(|last| last.0 + QUIET_GENERATIONS <= facts.flushed.0);
@@ -174,12 +185,12 @@ pub(crate) fn debt_bytes(segments: &[&SegmentEntry], times_of: &TimesOf<'_>) -> 
         if joined.len() >= FAN_IN {
             return joined.iter().map(|joined| group.joined_bytes(joined)).sum();
         }
-        joined.iter().filter_map(|joined| group.surplus(joined)).map(|runs| group.joined_bytes(runs)).sum::<u64>()
+        group.surplus().map_or(0, |runs| group.joined_bytes(&runs))
     };
     groups(segments).iter().map(debt).sum()
 }
 
-/// The most runs that a partition has; any smaller number than [`HURRY_RUNS`] if it is smaller.
+/// The most runs that a partition has: exact from [`HURRY_RUNS`] on, an upper bound below.
 pub(crate) fn most_runs(segments: &[&SegmentEntry]) -> usize {
     // There are not more runs than segments.
     if segments.len() < HURRY_RUNS {

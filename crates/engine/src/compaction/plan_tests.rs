@@ -58,6 +58,30 @@ fn the_smallest_runs_that_count_as_one_are_merged_when_there_are_many() {
     let merged = 2..2 + JOINED_FAN_IN as u64;
     assert_eq!(step(&segments, &apart), Some(Step::MergeJoined(ids(merged), (0, 99))));
     assert_eq!(debt(&segments), 1_000 * JOINED_FAN_IN as u64);
+    // The times of one are not known: those before and behind it are fewer each.
+    let unknown = |id: SegmentId| of(id).filter(|_| id.0 != most / 2);
+    let step = next(&segments.iter().collect::<Vec<_>>(), &Facts { times_of: &unknown, ..facts(100) });
+    assert!(matches!(step, Some(Step::MergeJoined(ids, _)) if ids.len() == JOINED_FAN_IN));
+}
+
+#[test]
+fn rows_are_seldom_merged_again_when_runs_count_as_one() {
+    let times: Vec<_> = (0..4_000).map(|at| vec![(vec![1], (at, at))]).collect();
+    let of = |id: SegmentId| times.get(id.0 as usize);
+    let (mut segments, mut merged_bytes): (Vec<SegmentEntry>, u64) = (Vec::new(), 0);
+    for flush in 1..4_000 {
+        segments.push(segment(flush, flush, (0, 99), 1));
+        while let Some(step) = step(&segments, &Facts { times_of: &of, ..facts(flush) }) {
+            let Step::MergeJoined(merged, _) = step else { panic!("{step:?}") };
+            let first = segments.iter().position(|entry| entry.id == merged[0]).unwrap();
+            let bytes = segments[first..first + merged.len()].iter().map(|entry| entry.bytes).sum();
+            merged_bytes += bytes;
+            let newest = segments[first + merged.len() - 1].id.0;
+            segments.splice(first..first + merged.len(), [segment(newest, newest, (0, 99), bytes)]);
+        }
+        assert!(segments.len() <= MAX_JOINED);
+    }
+    assert!(merged_bytes < 3 * 4_000, "{merged_bytes}");
 }
 
 #[test]

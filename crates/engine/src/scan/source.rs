@@ -445,7 +445,7 @@ pub(crate) struct Codes {
 
 /// Texts with more bytes are long: looking them up takes a tenth of a merge.
 const LONG_TEXT_BYTES: usize = 64;
-/// After this many long texts, those that follow are looked up only if an eighth was found.
+/// If fewer than an eighth of this many long texts of a row group were found, the rest is not looked up.
 const LOOKED_UP: usize = 512;
 
 /// A dictionary, and the pool's codes for the entries seen so far.
