@@ -29,7 +29,7 @@ pub(crate) const FAN_IN: usize = 8;
 const MAX_JOINED: usize = 40;
 /// This many of them are then merged.
 const JOINED_FAN_IN: usize = 2 * FAN_IN;
-/// They are of similar size if the largest has at most this share of their bytes.
+/// They are of similar size if the largest has at most 1/`LARGEST_SHARE` of their bytes.
 const LARGEST_SHARE: u64 = 4;
 /// A run joins a tier if it is at most this many times as large as all newer runs of the tier
 /// together.
@@ -58,7 +58,7 @@ pub(crate) enum Step {
     Drop(Vec<SegmentId>, Vec<(SegmentId, Vec<Slice>)>),
     /// Merges the rows of these segments whose times are in the span.
     Merge(Vec<SegmentId>, (i64, i64)),
-    /// The same for runs of which most do not overlap: reads hardly gain from it.
+    /// Merges in the same way runs that mostly do not overlap. Such a merge hardly makes reads faster.
     MergeJoined(Vec<SegmentId>, (i64, i64)),
 }
 
@@ -95,24 +95,22 @@ impl Group<'_> {
         run.iter().map(bytes).sum::<u64>().max(1)
     }
 
-    fn joined_bytes(&self, joined: &[&Vec<&SegmentEntry>]) -> u64 {
-        joined.iter().map(|run| self.run_bytes(run)).sum()
+    fn bytes_of(&self, runs: &[&Vec<&SegmentEntry>]) -> u64 {
+        runs.iter().map(|run| self.run_bytes(run)).sum()
     }
 
     /// The runs to merge if there are more than [`MAX_JOINED`]: the window of [`JOINED_FAN_IN`] adjacent
     /// runs with the fewest bytes. One of similar runs is preferred, so that merged runs are seldom
     /// merged again with single ones.
-    fn surplus(&self) -> Option<Vec<&Vec<&SegmentEntry>>> {
-        if self.runs.len() <= MAX_JOINED {
+    fn surplus<'b, 'c>(&self, runs: &'b [&'c Vec<&'c SegmentEntry>]) -> Option<&'b [&'c Vec<&'c SegmentEntry>]> {
+        if runs.len() <= MAX_JOINED {
             return None;
         }
-        let runs: Vec<_> = self.runs.values().collect();
-        let rank = |window: &&[&Vec<&SegmentEntry>]| {
-            let bytes = self.joined_bytes(window);
+        runs.windows(JOINED_FAN_IN).min_by_key(|window| {
+            let bytes = self.bytes_of(window);
             let largest = window.iter().map(|run| self.run_bytes(run)).max().unwrap_or(0);
             (largest.saturating_mul(LARGEST_SHARE) > bytes, bytes)
-        };
-        runs.windows(JOINED_FAN_IN).min_by_key(rank).map(<[_]>::to_vec)
+        })
     }
 
     fn merge<'b>(&self, runs: impl Iterator<Item = &'b Vec<&'b SegmentEntry>>) -> Step {
@@ -140,7 +138,7 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
             continue;
         }
         let joined = joined(group.runs.values(), facts.times_of);
-        let bytes: Vec<u64> = joined.iter().map(|joined| group.joined_bytes(joined)).collect();
+        let bytes: Vec<u64> = joined.iter().map(|joined| group.bytes_of(joined)).collect();
         for newest in (0..joined.len()).rev() {
             let (mut oldest, mut total) = (newest, bytes[newest]);
             while oldest > 0 && bytes[oldest - 1] <= SAME_SIZE * total {
@@ -151,8 +149,8 @@ pub(crate) fn next(segments: &[&SegmentEntry], facts: &Facts<'_>) -> Option<Step
                 return Some(group.merge(joined[oldest..=newest].iter().flatten().copied()));
             }
         }
-        if let Some(surplus) = group.surplus() {
-            return Some(Step::MergeJoined(ids_of(surplus.into_iter()), group.span));
+        if let Some(surplus) = group.surplus(&runs) {
+            return Some(Step::MergeJoined(ids_of(surplus.iter().copied()), group.span));
         }
         let bytes: Vec<u64> = runs.iter().map(|run| group.run_bytes(run)).collect();
         let quiet = group.runs.keys().last().is_some_and(|last| last.0 + QUIET_GENERATIONS <= facts.flushed.0);
@@ -183,9 +181,10 @@ pub(crate) fn debt_bytes(segments: &[&SegmentEntry], times_of: &TimesOf<'_>) -> 
     let debt = |group: &Group<'_>| {
         let joined = joined(group.runs.values(), times_of);
         if joined.len() >= FAN_IN {
-            return joined.iter().map(|joined| group.joined_bytes(joined)).sum();
+            return joined.iter().map(|joined| group.bytes_of(joined)).sum();
         }
-        group.surplus().map_or(0, |runs| group.joined_bytes(&runs))
+        let runs: Vec<_> = group.runs.values().collect();
+        group.surplus(&runs).map_or(0, |surplus| group.bytes_of(surplus))
     };
     groups(segments).iter().map(debt).sum()
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 
-/// This many bytes of pages are written at once.
+/// Pages are written when the buffer has this many bytes.
 const WRITE_BYTES: usize = 128 << 10;
 
 /// Where pages go: a buffer that is written to the file when it is full.

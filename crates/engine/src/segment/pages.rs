@@ -397,23 +397,23 @@ struct Dictionary {
 fn text_dictionary(codes: &[u64], pool: &Pool, physical: Physical) -> Option<Dictionary> {
     let most = if codes.len() < 64 { codes.len() } else { MAX_DICTIONARY.min(codes.len() / 2) };
     let mut numbers = vec![u32::MAX; pool.len()];
-    let (mut entries, mut bytes) = (Vec::new(), 0);
-    let mut dictionary = Dictionary { codes: Vec::with_capacity(codes.len()), entries: 0, bytes: Vec::new() };
+    let (mut entries, mut entry_bytes) = (Vec::new(), 0);
+    let mut numbered = Vec::with_capacity(codes.len());
     for &code in codes {
         let number = &mut numbers[code as usize];
         if *number == u32::MAX {
             *number = entries.len() as u32;
             entries.push(code as u32);
-            bytes += LENGTH_BYTES + pool.get(code as u32).len();
-            if entries.len() > most || bytes > MAX_DICTIONARY_BYTES {
+            entry_bytes += LENGTH_BYTES + pool.get(code as u32).len();
+            if entries.len() > most || entry_bytes > MAX_DICTIONARY_BYTES {
                 return None;
             }
         }
-        dictionary.codes.push(u64::from(*number));
+        numbered.push(u64::from(*number));
     }
-    dictionary.entries = entries.len();
-    entries.iter().for_each(|&entry| physical.put_bytes(&mut dictionary.bytes, pool.get(entry)));
-    Some(dictionary)
+    let mut bytes = Vec::with_capacity(entry_bytes);
+    entries.iter().for_each(|&entry| physical.put_bytes(&mut bytes, pool.get(entry)));
+    Some(Dictionary { codes: numbered, entries: entries.len(), bytes })
 }
 
 fn raw_dictionary(values: &[u64], physical: Physical) -> Option<Dictionary> {

@@ -139,8 +139,7 @@ impl SegmentWriter {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = self.out.write_all(bytes);
-        written.map_err(|e| self.failed(Error::io("could not write a segment", &e)))
+        write_to(&mut self.out, bytes).map_err(|error| self.failed(error))
     }
 
     /// Returns the storage's own error, if any, instead of the `parquet` crate's version of it.
@@ -165,10 +164,7 @@ impl SegmentWriter {
                 }
             }
             let (at, out) = (self.bytes(), &mut self.out);
-            let mut write = |bytes: &[u8]| {
-                let written = out.write_all(bytes);
-                written.map_err(|e| Error::io("could not write a segment", &e))
-            };
+            let mut write = |bytes: &[u8]| write_to(out, bytes);
             let mut pages = PageOutput::new(at, &mut self.pages, &mut write);
             let written = self.columns.write(column, values, &mut pages);
             let written = written.and_then(|facts| pages.finish().map(|()| facts));
@@ -218,6 +214,10 @@ impl SegmentWriter {
         output.file.sync()?;
         Ok((facts, output.crc, output.bytes))
     }
+}
+
+fn write_to(out: &mut TrackedWrite<Handle>, bytes: &[u8]) -> Result<()> {
+    out.write_all(bytes).map_err(|e| Error::io("could not write a segment", &e))
 }
 
 /// The file's schema. Arrow's converter does not know UUID and JSON without its extension types, names
