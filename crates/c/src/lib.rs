@@ -15,6 +15,7 @@ mod c_api;
 mod guard;
 mod message;
 mod open;
+mod stop;
 mod values;
 mod work;
 

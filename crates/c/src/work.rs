@@ -4,20 +4,17 @@
 //!    parameters, and [`Work::next`] reads a result.
 //! 2. A session has one set of limits, which are those of the statement that began last. Whoever reads
 //!    another result takes them over ([`Session::resume`]).
-//! 3. [`Stop`] ends what runs from another thread. It counts the stops; what began before one ends at its
-//!    next step ([`Begun`]).
+//! 3. [`Stop`] ends what runs from another thread.
 //!
 //! Both faces use it, one thread at a time.
 
 use crate::open::{Opened, Options};
+use crate::stop::{Begun, Stop};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use fleetdb_engine::{Batch, Code, Durability, Error, Result, Value, View};
+use fleetdb_engine::{Batch, Durability, Error, Result, Value, View};
 use fleetdb_postgres::{ColumnNames, Postgres, column_names};
-use fleetdb_query::{
-    Access, Answer, Canceller, Kind, Prepared, Session, SessionSettings, Statement, Store, with_names,
-};
-use parking_lot::Mutex;
+use fleetdb_query::{Access, Answer, Kind, Prepared, Session, SessionSettings, Statement, Store, with_names};
 use std::sync::Arc;
 
 /// Rows that come from the engine itself, without SQL.
@@ -25,59 +22,6 @@ pub(crate) type Scanned = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// Nobody has the session's limits.
 const NOBODY: u64 = 0;
-
-/// Ends what a session runs.
-pub(crate) struct Stop {
-    canceller: Canceller,
-    /// The number of stops so far. Its lock makes a stop and the beginning of a statement exclude each other.
-    stops: Mutex<u64>,
-}
-
-/// When something began, as the number of stops before it. Later ones end it, also between its steps.
-#[derive(Clone, Copy)]
-pub(crate) struct Begun(u64);
-
-impl Begun {
-    /// Of what begins although it was stopped.
-    pub(crate) const BEYOND_STOPS: Self = Self(u64::MAX);
-}
-
-impl Stop {
-    /// Ends everything that has begun.
-    pub(crate) fn stop(&self) {
-        let mut stops = self.stops.lock();
-        *stops += 1;
-        self.canceller.cancel();
-    }
-
-    /// Begins something, which earlier stops do not concern.
-    pub(crate) fn begin(&self) -> Begun {
-        Begun(*self.stops.lock())
-    }
-
-    /// Fails if what began then must end.
-    ///
-    /// # Errors
-    /// [`Code::Cancelled`].
-    pub(crate) fn check(&self, begun: Begun) -> Result<()> {
-        checked(*self.stops.lock(), begun)
-    }
-
-    /// Announces the next statement of what began then: a stop from now on ends it.
-    fn announce(&self, begun: Begun, session: &Session) -> Result<()> {
-        let stops = self.stops.lock();
-        checked(*stops, begun)?;
-        session.announce();
-        Ok(())
-    }
-}
-
-fn checked(stops: u64, begun: Begun) -> Result<()> {
-    match stops > begun.0 {
-        true => Err(Error::new(Code::Cancelled, "the statement was cancelled")),
-        false => Ok(()),
-    }
-}
 
 /// A result that is being read.
 pub(crate) struct Results {
@@ -176,7 +120,7 @@ impl Work {
         // Not that of whoever opened the database first in this process.
         session
             .start_with(SessionSettings::default().with_durability(options.durability.unwrap_or(Durability::Sync)))?;
-        let stop = Arc::new(Stop { canceller: session.canceller(), stops: Mutex::new(0) });
+        let stop = Stop::new(session.canceller());
         Ok(Self { session, opened, stop, current: NOBODY, last: NOBODY })
     }
 
@@ -213,10 +157,10 @@ impl Work {
     }
 
     /// Makes the session ready for a statement of something that began then.
-    fn ready(&mut self, begun: Begun) -> Result<()> {
+    fn ready(&mut self, begun: &Begun) -> Result<()> {
         self.current = NOBODY;
         // As an error of the statement: only ROLLBACK helps.
-        self.stop.announce(begun, &self.session).inspect_err(|_| self.session.fail_transaction())
+        begun.announce(&self.session).inspect_err(|_| self.session.fail_transaction())
     }
 
     /// Runs the statements of a text; returns the rows that the last one wrote. Rows of results are
@@ -225,14 +169,14 @@ impl Work {
     /// # Errors
     /// Those of the session. The statements before the one that failed have taken effect.
     pub(crate) fn run(&mut self, text: &str) -> Result<Option<i64>> {
-        self.run_since(text, self.stop.begin())
+        self.run_since(text, &self.stop.begin())
     }
 
     /// As [`run`](Self::run), for a text that is a part of something that began then.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
-    pub(crate) fn run_since(&mut self, text: &str, begun: Begun) -> Result<Option<i64>> {
+    pub(crate) fn run_since(&mut self, text: &str, begun: &Begun) -> Result<Option<i64>> {
         // The plan of a single statement that is asked again is kept.
         let is_single = !text.trim_end().trim_end_matches(';').contains(';');
         if is_single && !self.session.is_in_transaction() {
@@ -254,7 +198,7 @@ impl Work {
     ///
     /// # Errors
     /// Those of the session.
-    pub(crate) fn query(&mut self, text: &str, begun: Begun) -> Result<Vec<RecordBatch>> {
+    pub(crate) fn query(&mut self, text: &str, begun: &Begun) -> Result<Vec<RecordBatch>> {
         self.ready(begun)?;
         self.session.sql(text)?.collect()
     }
@@ -264,7 +208,7 @@ impl Work {
     /// # Errors
     /// A syntax error; or the query does not match the tables.
     pub(crate) fn columns(&mut self, query: &str) -> Result<SchemaRef> {
-        self.ready(self.stop.begin())?;
+        self.ready(&self.stop.begin())?;
         Ok(self.session.prepare(query)?.schema())
     }
 
@@ -272,7 +216,7 @@ impl Work {
     ///
     /// # Errors
     /// Those of the session.
-    pub(crate) fn execute(&mut self, statement: Statement, begun: Begun) -> Result<Done> {
+    pub(crate) fn execute(&mut self, statement: Statement, begun: &Begun) -> Result<Done> {
         self.ready(begun)?;
         let names = column_names(&statement);
         let answer = self.answer(statement)?;
@@ -315,14 +259,14 @@ impl Work {
     pub(crate) fn prepare(&mut self, text: &str) -> Result<PreparedStatement> {
         let begun = self.stop.begin();
         let statement = self.session.parse_one(text).inspect_err(|_| self.session.fail_transaction())?;
-        self.prepare_parsed(statement, begun)
+        self.prepare_parsed(statement, &begun)
     }
 
     /// Prepares a parsed statement.
     ///
     /// # Errors
     /// A query does not match the tables.
-    pub(crate) fn prepare_parsed(&mut self, statement: Statement, begun: Begun) -> Result<PreparedStatement> {
+    pub(crate) fn prepare_parsed(&mut self, statement: Statement, begun: &Begun) -> Result<PreparedStatement> {
         self.ready(begun)?;
         let (parameters, writes_rows) = (statement.parameters(), writes_rows(&statement));
         let names = column_names(&statement);
@@ -344,7 +288,7 @@ impl Work {
     /// # Errors
     /// The statement does not match the tables.
     pub(crate) fn parameter_types(&mut self, prepared: &PreparedStatement) -> Result<Vec<Option<DataType>>> {
-        self.ready(self.stop.begin())?;
+        self.ready(&self.stop.begin())?;
         match &prepared.plan {
             Plan::Query(query) => Ok(query.parameter_types()),
             Plan::Other(_) if prepared.parameters == 0 => Ok(Vec::new()),
@@ -356,7 +300,7 @@ impl Work {
     ///
     /// # Errors
     /// The values do not match the parameters, or those of the session.
-    pub(crate) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Done> {
+    pub(crate) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: &Begun) -> Result<Done> {
         self.ready(begun)?;
         // What is no query says itself what it lacks.
         let says_itself = values.is_empty() && matches!(prepared.plan, Plan::Other(_));
@@ -379,14 +323,15 @@ impl Work {
     }
 
     /// Keeps an answer until its rows are read. Its columns have PostgreSQL's names.
-    fn keep(&mut self, answer: Answer, begun: Begun, names: &ColumnNames) -> Done {
+    fn keep(&mut self, answer: Answer, begun: &Begun, names: &ColumnNames) -> Done {
         let changed = answer.tag().and_then(rows_in);
         let Some(schema) = answer.schema().map(|schema| names.of(&schema)) else {
             return Done { changed, results: None };
         };
         self.last += 1;
         self.current = self.last;
-        let results = Results { number: self.last, begun, schema, source: Source::Answer(Box::new(answer)) };
+        let source = Source::Answer(Box::new(answer));
+        let results = Results { number: self.last, begun: begun.clone(), schema, source };
         Done { changed, results: Some(results) }
     }
 
@@ -395,7 +340,7 @@ impl Work {
     /// # Errors
     /// [`Code::Cancelled`].
     pub(crate) fn check(&self, results: &Results) -> Result<()> {
-        self.stop.check(results.begun)
+        results.begun.check()
     }
 
     /// The next rows of a result; `None` at its end. Batches are not empty.
@@ -415,7 +360,7 @@ impl Work {
         let next = match &mut results.source {
             Source::Answer(answer) => {
                 if self.current != results.number {
-                    self.stop.announce(results.begun, &self.session)?;
+                    results.begun.announce(&self.session)?;
                     self.session.resume(answer);
                     self.current = results.number;
                 }

@@ -311,6 +311,31 @@ fn a_cancel_between_two_runs_ends_the_statement_and_no_later_one() {
 }
 
 #[test]
+fn a_cancelled_statement_leaves_others_of_its_connection_alone() {
+    let connection = &mut connect();
+    let query = "SELECT n FROM generate_series(1, 100000) AS t(n)";
+    let (mut one, mut other) = (statement(connection, query), statement(connection, query));
+    let (mut one_rows, mut other_rows) = (one.execute().unwrap(), other.execute().unwrap());
+    let read = |rows: Option<Result<RecordBatch, ArrowError>>| rows.unwrap().unwrap().num_rows();
+    let mut count = read(other_rows.next());
+    assert!(read(one_rows.next()) > 0);
+    // The other one has the session: it ran last.
+    count += read(other_rows.next());
+    one.get_cancel_handle().try_cancel().unwrap();
+    count += other_rows.map(|rows| read(Some(rows))).sum::<usize>();
+    assert_eq!(count, 100_000);
+    let cancelled = one_rows.next().unwrap().unwrap_err();
+    assert!(cancelled.to_string().contains("57014"), "{cancelled}");
+
+    // A cancellation of the connection ends both.
+    let (one_rows, other_rows) = (one.execute().unwrap(), other.execute().unwrap());
+    connection.get_cancel_handle().try_cancel().unwrap();
+    for mut rows in [one_rows, other_rows] {
+        assert!(rows.next().unwrap().unwrap_err().to_string().contains("57014"));
+    }
+}
+
+#[test]
 fn a_result_outlives_its_connection_and_the_last_one_closes_the_database() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();

@@ -12,7 +12,7 @@ use super::objects::check_place;
 use super::options::{text, truth};
 use super::session::{Session, State};
 use crate::open::wrong;
-use crate::work::Begun;
+use crate::stop::Begun;
 use adbc_core::options::{IngestMode, OptionStatement, OptionValue};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
@@ -186,7 +186,7 @@ pub(super) fn ingest(
     session: &Arc<Session>,
     to: &Ingest,
     rows: Box<dyn RecordBatchReader + Send>,
-    begun: Begun,
+    begun: &Begun,
 ) -> Result<i64> {
     check_place(to.catalog.as_deref(), to.db_schema.as_deref())?;
     let table = to.table.as_deref().ok_or_else(|| Error::invalid("there is no table to write to"))?;
@@ -198,8 +198,8 @@ pub(super) fn ingest(
         Ok(written)
     });
     match (&new, &written) {
-        (Some(new), Ok(_)) => session.lock().keep(new)?,
-        (Some(new), Err(error)) => session.lock().undo(new, to, table, error),
+        (Some(new), Ok(_)) => session.lock().keep(new, begun)?,
+        (Some(new), Err(error)) => session.lock().undo(new, to, table, begun, error),
         (None, Ok(_)) => {}
         // What was gathered in part must not be committed.
         (None, Err(_)) => session.lock().work.session().fail_transaction(),
@@ -220,7 +220,7 @@ const SAVEPOINT: &str = "fleetdb_ingest";
 
 impl State {
     /// Makes the table ready: what is new about it.
-    fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema, begun: Begun) -> Result<Option<New>> {
+    fn prepare(&mut self, to: &Ingest, table: &str, rows: &Schema, begun: &Begun) -> Result<Option<New>> {
         let name = to.name(table);
         let is_there = match to.is_temporary {
             true => self.work.session().temporary_schema(table).is_some(),
@@ -246,14 +246,14 @@ impl State {
         self.work.run_since(&statement(&definition, to.is_temporary), begun)?;
         let is_saved = self.begin_to_write()?;
         if is_saved {
-            self.work.run_since(&format!("SAVEPOINT {SAVEPOINT}"), Begun::BEYOND_STOPS)?;
+            self.work.run_since(&format!("SAVEPOINT {SAVEPOINT}"), &begun.beyond_stops())?;
         }
         // Rows of a temporary table do not replace each other.
         Ok(Some(New { is_guessed: is_guessed && !to.is_temporary, is_saved }))
     }
 
     /// Checks that a guessed key tells the rows of a new table apart.
-    fn check_key(&mut self, to: &Ingest, table: &str, written: i64, begun: Begun) -> Result<()> {
+    fn check_key(&mut self, to: &Ingest, table: &str, written: i64, begun: &Begun) -> Result<()> {
         let count = self.work.query(&format!("SELECT count(*) FROM {}", to.name(table)), begun)?;
         let count = count.first().and_then(|rows| rows.column(0).as_primitive_opt::<Int64Type>()?.values().first());
         let has = count.copied().unwrap_or(0);
@@ -270,21 +270,21 @@ impl State {
         Err(Error::new(Code::DuplicateKey, message).with_hint(hint))
     }
 
-    fn keep(&mut self, new: &New) -> Result<()> {
+    fn keep(&mut self, new: &New, begun: &Begun) -> Result<()> {
         match new.is_saved {
-            true => self.work.run_since(&format!("RELEASE SAVEPOINT {SAVEPOINT}"), Begun::BEYOND_STOPS).map(drop),
+            true => self.work.run_since(&format!("RELEASE SAVEPOINT {SAVEPOINT}"), &begun.beyond_stops()).map(drop),
             false => Ok(()),
         }
     }
 
     /// Takes back what was written, and the table. The error of the rows is more important than one here.
-    fn undo(&mut self, new: &New, to: &Ingest, table: &str, error: &Error) {
+    fn undo(&mut self, new: &New, to: &Ingest, table: &str, begun: &Begun, error: &Error) {
         if new.is_saved {
             self.work.session().roll_back_to(SAVEPOINT).ok();
         }
         // Where others append as well, the table may have their rows, unless it has too few as it is.
         if to.mode() != IngestMode::CreateAppend || error.code() == Code::DuplicateKey {
-            self.work.run_since(&format!("DROP TABLE {}", to.name(table)), Begun::BEYOND_STOPS).ok();
+            self.work.run_since(&format!("DROP TABLE {}", to.name(table)), &begun.beyond_stops()).ok();
         }
     }
 }
@@ -310,14 +310,14 @@ fn write(
     to: &Ingest,
     table: &str,
     rows: Box<dyn RecordBatchReader + Send>,
-    begun: Begun,
+    begun: &Begun,
 ) -> Result<i64> {
     let memory = session.lock().work.store().query_memory();
     let batch_bytes = BATCH_BYTES.min(memory.limit_bytes() / MEMORY_SHARES);
     let (mut written, mut batch, mut held) = (0_i64, Batch::new(), memory.reservation());
     for rows in rows {
         let rows = rows.map_err(|error| unreadable(&error))?;
-        session.stop().check(begun)?;
+        begun.check()?;
         if to.is_temporary {
             written += rows.num_rows() as i64;
             session.lock().add_to_temporary(table, &rows)?;
@@ -332,7 +332,7 @@ fn write(
             held.grow_to("this batch of rows", batch.bytes())?;
             from += part;
             if batch.rows() >= BATCH_ROWS || batch.bytes() >= batch_bytes {
-                session.stop().check(begun)?;
+                begun.check()?;
                 write_batch(session, &mut written, std::mem::take(&mut batch))?;
                 held.release();
             }

@@ -88,7 +88,7 @@ fn gathered_rows_are_charged_to_the_memory_limit() {
     let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
     let write = || {
         let rows = RecordBatchIterator::new([Ok(batch.clone())], batch.schema());
-        ingest(&session, &to, Box::new(rows), session.begin())
+        ingest(&session, &to, Box::new(rows), &session.stop().begin())
     };
     let free = memory.limit_bytes() - memory.used_bytes();
     let held = memory.reserve("the test", free - 20_000).unwrap();

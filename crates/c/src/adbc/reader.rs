@@ -3,7 +3,8 @@
 use super::bound::Bound;
 use super::errors::call;
 use super::session::Session;
-use crate::work::{Begun, PreparedStatement, Results};
+use crate::stop::Begun;
+use crate::work::{PreparedStatement, Results};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -47,7 +48,7 @@ impl Reader {
             }
             let Some(runs) = &mut self.runs else { return Ok(None) };
             let Some(values) = runs.bound.rows.pop_front() else { return Ok(None) };
-            let done = self.session.lock().start(&runs.prepared, &values, runs.begun)?;
+            let done = self.session.lock().start(&runs.prepared, &values, &runs.begun)?;
             if done.results.as_ref().is_some_and(|results| !has_same_types(results.schema(), &self.schema)) {
                 let message = "the columns of the statement have changed since its first run";
                 return Err(Error::new(Code::PlanChanged, message));

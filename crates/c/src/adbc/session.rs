@@ -3,7 +3,8 @@
 //! Without autocommit, a statement that writes rows begins a transaction, and commit or rollback ends it.
 //! Queries begin none, unless the isolation is REPEATABLE READ. Definitions of tables are effective at once.
 
-use crate::work::{Begun, Done, PreparedStatement, Stop, Work};
+use crate::stop::{Begun, Stop};
+use crate::work::{Done, PreparedStatement, Work};
 use adbc_core::CancelHandle;
 use adbc_core::error::Result as AdbcResult;
 use fleetdb_engine::{Batch, Code, Error, Result, Value};
@@ -25,7 +26,7 @@ pub(super) struct State {
     pub(super) is_repeatable: bool,
 }
 
-/// Cancels what runs in a session.
+/// Cancels what a connection or a statement runs.
 pub(super) struct Cancel(pub(super) Arc<Stop>);
 
 impl CancelHandle for Cancel {
@@ -49,11 +50,6 @@ impl Session {
     /// Ends what runs, without the lock.
     pub(super) fn stop(&self) -> &Arc<Stop> {
         &self.stop
-    }
-
-    /// Begins a call. What it does ends with a cancellation that comes later.
-    pub(super) fn begin(&self) -> Begun {
-        self.stop.begin()
     }
 }
 
@@ -114,7 +110,7 @@ impl State {
     pub(super) fn rollback(&mut self) -> Result<()> {
         self.check_has_transactions()?;
         match self.is_in_transaction() {
-            true => self.work.run_since("ROLLBACK", Begun::BEYOND_STOPS).map(drop),
+            true => self.work.run_since("ROLLBACK", &self.work.stop().begin().beyond_stops()).map(drop),
             false => Ok(()),
         }
     }
@@ -123,7 +119,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the session.
-    pub(super) fn execute(&mut self, statement: Statement, begun: Begun) -> Result<Done> {
+    pub(super) fn execute(&mut self, statement: Statement, begun: &Begun) -> Result<Done> {
         self.begin_for(crate::work::writes_rows(&statement))?;
         self.work.execute(statement, begun)
     }
@@ -132,7 +128,7 @@ impl State {
     ///
     /// # Errors
     /// Those of the session.
-    pub(super) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Done> {
+    pub(super) fn start(&mut self, prepared: &PreparedStatement, values: &[Value], begun: &Begun) -> Result<Done> {
         self.begin_for(prepared.writes_rows())?;
         self.work.start(prepared, values, begun)
     }
@@ -141,14 +137,14 @@ impl State {
     ///
     /// # Errors
     /// Those of the writes. A transaction of their own is rolled back.
-    pub(super) fn as_one<T>(&mut self, begun: Begun, writes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn as_one<T>(&mut self, begun: &Begun, writes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if !self.is_autocommit || self.is_in_transaction() {
             return writes(self);
         }
         self.work.session().begin()?;
         let done = writes(self).and_then(|done| self.work.run_since("COMMIT", begun).map(|_| done));
         if done.is_err() && self.is_in_transaction() {
-            self.work.run_since("ROLLBACK", Begun::BEYOND_STOPS)?;
+            self.work.run_since("ROLLBACK", &begun.beyond_stops())?;
         }
         done
     }

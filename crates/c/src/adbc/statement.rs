@@ -9,7 +9,8 @@ use super::ingest::{Ingest, ingest};
 use super::options::{optionable, truth, unknown};
 use super::reader::{Reader, Runs};
 use super::session::{Cancel, Session, State};
-use crate::work::{Begun, Done, PreparedStatement};
+use crate::stop::{Begun, Stop};
+use crate::work::{Done, PreparedStatement};
 use adbc_core::error::Result as AdbcResult;
 use adbc_core::options::{OptionStatement, OptionValue};
 use adbc_core::{CancelHandle, PartitionedResult};
@@ -32,6 +33,7 @@ pub struct Statement {
     prepared: Option<Arc<PreparedStatement>>,
     bound: Option<Rows>,
     ingest: Ingest,
+    stop: Arc<Stop>,
     // Dropped after what uses it: the last one closes the database.
     session: Arc<Session>,
 }
@@ -45,7 +47,8 @@ struct Executed {
 impl Statement {
     pub(super) fn new(session: &Arc<Session>) -> Self {
         let (text, prepared, bound) = (None, None, None);
-        Self { text, prepared, bound, ingest: Ingest::default(), session: Arc::clone(session) }
+        let stop = session.stop().of_part();
+        Self { text, prepared, bound, ingest: Ingest::default(), stop, session: Arc::clone(session) }
     }
 
     fn set(&mut self, key: &OptionStatement, value: OptionValue) -> Result<()> {
@@ -61,7 +64,7 @@ impl Statement {
     }
 
     /// The statement of the text, prepared in a call; `None` if the text has several.
-    fn prepare(&mut self, begun: Begun) -> Result<Option<Arc<PreparedStatement>>> {
+    fn prepare(&mut self, begun: &Begun) -> Result<Option<Arc<PreparedStatement>>> {
         if let Some(prepared) = &self.prepared {
             return Ok(Some(Arc::clone(prepared)));
         }
@@ -84,7 +87,7 @@ impl Statement {
     }
 
     fn run(&mut self) -> Result<Executed> {
-        let begun = self.session.begin();
+        let begun = &self.stop.begin();
         if self.ingest.has_table() {
             let rows = self.bound.take().ok_or_else(|| Error::invalid("no rows are bound for the table"))?;
             let written = ingest(&self.session, &self.ingest, rows, begun)?;
@@ -104,7 +107,7 @@ impl Statement {
                 None => Ok(Executed { changed: None, rows: Some(Reader::new(&self.session, schema, None, None)) }),
                 Some(first) => {
                     let done = self.session.lock().start(&prepared, &first, begun)?;
-                    Ok(self.executed(done, Some(Runs { prepared, bound, begun })))
+                    Ok(self.executed(done, Some(Runs { prepared, bound, begun: begun.clone() })))
                 }
             },
             (Some(bound), None) if bound.rows.len() == 1 => self.run_once(&prepared, &bound.rows[0], begun),
@@ -120,7 +123,7 @@ impl Statement {
         Executed { changed: done.changed, rows }
     }
 
-    fn run_once(&self, prepared: &PreparedStatement, values: &[Value], begun: Begun) -> Result<Executed> {
+    fn run_once(&self, prepared: &PreparedStatement, values: &[Value], begun: &Begun) -> Result<Executed> {
         let done = self.session.lock().start(prepared, values, begun)?;
         Ok(self.executed(done, None))
     }
@@ -131,7 +134,7 @@ impl Statement {
         &self,
         prepared: &PreparedStatement,
         rows: &VecDeque<Vec<Value>>,
-        begun: Begun,
+        begun: &Begun,
     ) -> Result<Executed> {
         let each = |state: &mut State| -> Result<Option<i64>> {
             let mut changed = Some(0);
@@ -148,7 +151,7 @@ impl Statement {
     }
 
     /// Runs a text of several statements; gives what the last one gave.
-    fn run_several(&self, begun: Begun) -> Result<Executed> {
+    fn run_several(&self, begun: &Begun) -> Result<Executed> {
         let mut state = self.session.lock();
         let statements = state.work.session().parse(text_of(&self.text)?)?;
         let mut last = None;
@@ -201,7 +204,7 @@ impl adbc_core::Statement for Statement {
 
     fn execute_schema(&mut self) -> AdbcResult<Schema> {
         call(|| {
-            let begun = self.session.begin();
+            let begun = &self.stop.begin();
             let schema = self.prepare(begun)?.and_then(|prepared| prepared.schema());
             Ok(schema.map_or_else(Schema::empty, |schema| schema.as_ref().clone()))
         })
@@ -222,7 +225,7 @@ impl adbc_core::Statement for Statement {
     }
 
     fn prepare(&mut self) -> AdbcResult<()> {
-        let begun = self.session.begin();
+        let begun = &self.stop.begin();
         call(|| Self::prepare(self, begun).map(drop))
     }
 
@@ -236,6 +239,6 @@ impl adbc_core::Statement for Statement {
     }
 
     fn get_cancel_handle(&self) -> Box<dyn CancelHandle> {
-        Box::new(Cancel(Arc::clone(self.session.stop())))
+        Box::new(Cancel(Arc::clone(&self.stop)))
     }
 }

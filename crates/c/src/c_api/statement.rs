@@ -165,7 +165,7 @@ impl State {
         let results = match &self.kind {
             Kind::Prepared(prepared, values) => {
                 let begun = work.stop().begin();
-                work.start(prepared, values, begun)?.results
+                work.start(prepared, values, &begun)?.results
             }
             Kind::Scan(container, which) => Some(container.rows(work, *which)?),
             Kind::Rows(_) => return Err(Fault::misuse("rows are pushed and committed, not stepped")),
