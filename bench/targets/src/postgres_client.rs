@@ -2,7 +2,8 @@
 //!
 //! Single rows are upserts; those of several tables form one statement (`WITH a AS (INSERT ...)
 //! INSERT ...`). Many rows are one `INSERT` from arrays (`unnest`), as PostgreSQL's documentation
-//! recommends where COPY cannot upsert.
+//! recommends where COPY cannot upsert; or COPY, and one `INSERT` of a row of parameters each if there
+//! are few rows: COPY waits for the server once more.
 
 use crate::sql::{Dialect, cell_of, names, parameters, quoted_time, time_of_text, upsert, with_literals};
 use arrow::array::RecordBatch;
@@ -26,9 +27,13 @@ use tokio_postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 pub(crate) enum BulkInsert {
     /// `INSERT ... SELECT * FROM unnest(...) ON CONFLICT`.
     Arrays,
-    /// `COPY ... (FORMAT binary)`, for a server that replaces rows with existing keys.
+    /// `COPY ... (FORMAT binary)`, for a server that replaces rows with existing keys; up to
+    /// [`MAX_ROWS_OF_INSERT`] rows by `INSERT ... VALUES ... ON CONFLICT`.
     Copy,
 }
+
+/// See [`BulkInsert::Copy`].
+const MAX_ROWS_OF_INSERT: usize = 100;
 
 /// A connection over the PostgreSQL protocol, with a runtime for its thread.
 pub(crate) struct Wire {
@@ -36,8 +41,10 @@ pub(crate) struct Wire {
     statements: HashMap<String, Statement>,
     /// Statements that write one row to each table, by the tables.
     single: HashMap<Vec<&'static str>, Statement>,
-    /// Statements that write many rows, by table.
+    /// Statements that write many rows from arrays, by table.
     arrays: HashMap<&'static str, Statement>,
+    /// Statements that write this many rows from parameters, by table.
+    rows: HashMap<(&'static str, usize), Statement>,
     dialect: &'static Dialect,
     bulk: BulkInsert,
     // Dropped after the client, which lives in it.
@@ -58,6 +65,7 @@ impl Wire {
             statements: HashMap::new(),
             single: HashMap::new(),
             arrays: HashMap::new(),
+            rows: HashMap::new(),
             dialect,
             bulk,
             runtime,
@@ -134,8 +142,26 @@ impl Wire {
         Ok(statement)
     }
 
+    /// The statement that upserts this many rows of parameters.
+    fn row_insert(&mut self, table: &Table, rows: usize) -> Outcome<Statement> {
+        if let Some(known) = self.rows.get(&(table.name, rows)) {
+            return Ok(known.clone());
+        }
+        let row = |number| self.dialect.row(table, 1 + number * table.columns.len());
+        let values = (0..rows).map(row).collect::<Vec<_>>().join(", ");
+        let statement = self.statement(upsert(table, &format!("VALUES {values}")))?;
+        self.rows.insert((table.name, rows), statement.clone());
+        Ok(statement)
+    }
+
     fn write_many(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
         match self.bulk {
+            BulkInsert::Copy if rows.num_rows() <= MAX_ROWS_OF_INSERT => {
+                let statement = self.row_insert(table, rows.num_rows())?;
+                let values = (0..rows.num_rows()).flat_map(|row| cells(rows, row)).map(Parameter);
+                let values: Vec<Parameter<'_>> = values.collect();
+                self.runtime.block_on(self.client.execute_raw(&statement, values)).map_err(|e| said(&e))?;
+            }
             BulkInsert::Arrays => {
                 let statement = self.array_insert(table)?;
                 let mut values: Vec<Vec<Parameter<'_>>> =
@@ -145,22 +171,21 @@ impl Wire {
                 }
                 self.runtime.block_on(self.client.execute_raw(&statement, values)).map_err(|e| said(&e))?;
             }
-            BulkInsert::Copy => self
-                .runtime
-                .block_on(async {
-                    let types: Vec<Type> = table.columns.iter().map(|(_, kind)| wire_type(*kind)).collect();
-                    let columns = names(&table.columns);
-                    let text = format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name);
-                    let writer = BinaryCopyInWriter::new(self.client.copy_in(&text).await?, &types);
+            BulkInsert::Copy => {
+                let columns = names(&table.columns);
+                let copy = self.statement(format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", table.name))?;
+                let types: Vec<Type> = table.columns.iter().map(|(_, kind)| wire_type(*kind)).collect();
+                let written = self.runtime.block_on(async {
+                    let writer = BinaryCopyInWriter::new(self.client.copy_in(&copy).await?, &types);
                     let mut writer = std::pin::pin!(writer);
                     for row in 0..rows.num_rows() {
                         let values: Vec<Parameter<'_>> = cells(rows, row).map(Parameter).collect();
                         writer.as_mut().write_raw(values).await?;
                     }
                     writer.finish().await
-                })
-                .map(|_| ())
-                .map_err(|e| said(&e))?,
+                });
+                written.map_err(|e| said(&e))?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! What rules and functions share: rewriting the expressions of a node, evaluating a call, and the
-//! units of timestamps.
+//! What rules and functions share: rewriting the expressions of a node, evaluating a call, the stack
+//! that an expression needs, and the units of timestamps.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, TimeUnit};
@@ -9,6 +9,10 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs};
+
+/// Bytes of stack that a step over a tree, such as an expression, needs for each level. Debug builds need
+/// more. Steps that need still more grow the stack themselves (DataFusion's `recursive_protection`).
+pub const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 /// Rewrites the expressions of a node if a part of one of them concerns the rule. `rewrite` gets a
 /// whole expression and the columns of the node's inputs. The node's columns keep their names.

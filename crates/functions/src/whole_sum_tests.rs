@@ -16,6 +16,11 @@ fn a_sum_of_halves_is_the_sum() {
     let with_nulls: Int64Array = [None, Some(i64::MAX), None, Some(1)].into_iter().collect();
     assert_eq!(sum_of(&with_nulls, 0..4), Some(i128::from(i64::MAX) + 1));
     assert_eq!(sum_of(&with_nulls, 2..3), None);
+    let scattered: Vec<Option<i64>> = (0..300).map(|n| (n % 3 != 1).then_some((n - 150) << 40)).collect();
+    let wanted = |rows: std::ops::Range<usize>| scattered[rows].iter().flatten().map(|n| i128::from(*n)).sum::<i128>();
+    for rows in [0..300, 5..206, 63..65, 130..300] {
+        assert_eq!(sum_of(&Int64Array::from(scattered.clone()), rows.clone()), Some(wanted(rows)));
+    }
 }
 
 #[test]

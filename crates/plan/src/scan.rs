@@ -24,6 +24,7 @@ use fleetdb_engine::{
     Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, Scan, ScanRequest, TableSchema, TableView,
 };
 use fleetdb_functions::errors::{engine_error, query_error};
+use fleetdb_functions::expressions::LEVEL_BYTES;
 use futures::TryStreamExt;
 use std::fmt;
 use std::sync::Arc;
@@ -65,9 +66,6 @@ struct Condition {
     /// The levels of the test's tree.
     levels: usize,
 }
-
-/// Bytes of stack that evaluating one level of an expression needs. Debug builds need more.
-const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
 
 impl FleetScan {
     pub(crate) fn new(view: TableView, request: ScanRequest, projection: Option<&Vec<usize>>) -> Result<Self> {

@@ -52,7 +52,7 @@ pub struct ComparedLiterals {
 
 impl ComparedLiterals {
     /// Takes the literals out of a text; `None` if it is no single SELECT or has parameters of its own. A
-    /// text that neither compares a column with a literal nor reads a table must name nothing, as the
+    /// text that neither compares a column with a literal nor reads a table must be a constant, as the
     /// `SELECT 1` of connection pools: the value of a function may change.
     pub fn of(text: &str) -> Option<Self> {
         let start = text.trim_start();
@@ -64,7 +64,6 @@ impl ComparedLiterals {
         let mut found = Self { text: String::with_capacity(start.len()), values: Vec::new() };
         // The number of the next token without spaces, and whether a condition may have begun.
         let (mut number, mut is_in_condition, mut reads) = (0, false, false);
-        let names = code.iter().skip(1).any(|token| matches!(token, Token::Word(_)));
         for token in &tokens {
             match token {
                 Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline) => found.text.push(' '),
@@ -89,8 +88,26 @@ impl ComparedLiterals {
             }
             number += usize::from(!matches!(token, Token::Whitespace(_)));
         }
-        (reads || !names || !found.values.is_empty()).then_some(found)
+        (reads || !found.values.is_empty() || is_constant(&code)).then_some(found)
     }
+}
+
+/// Whether a SELECT that reads no table has the same value each time. A text that is cast may have another,
+/// as `'now'` has.
+fn is_constant(code: &[&Token]) -> bool {
+    let is_text = |token: &&Token| matches!(token, Token::SingleQuotedString(_));
+    let names = (1..code.len()).filter(|place| matches!(code[*place], Token::Word(_)));
+    let names: Vec<usize> = names.collect();
+    names.is_empty() || (!code.iter().any(is_text) && names.iter().all(|place| is_no_value(code, *place)))
+}
+
+/// Whether a word stands for no value: it is a word of CAST, a type, the name of a column, or a constant.
+fn is_no_value(code: &[&Token], place: usize) -> bool {
+    let follows = place.checked_sub(1).map(|before| code[before]);
+    let names_what_is_before =
+        follows.is_some_and(|token| matches!(token, Token::DoubleColon) || is_keyword(token, Keyword::AS));
+    let words = [Keyword::CAST, Keyword::AS, Keyword::NULL, Keyword::TRUE, Keyword::FALSE];
+    names_what_is_before || words.iter().any(|word| is_keyword(code[place], *word))
 }
 
 fn is_keyword(token: &Token, keyword: Keyword) -> bool {

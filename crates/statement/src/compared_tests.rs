@@ -42,6 +42,8 @@ fn compared_literals_become_parameters() {
         ),
         ("SELECT 1;", "SELECT 1", Vec::new()),
         ("SELECT 1 + 2, 'a'", "SELECT 1 + 2, 'a'", Vec::new()),
+        ("SELECT 1 AS one, CAST(2 AS bigint)", "SELECT 1 AS one, CAST(2 AS bigint)", Vec::new()),
+        ("SELECT 1::int + 2, NULL", "SELECT 1::int + 2, NULL", Vec::new()),
         ("SELECT count(*) FROM t LIMIT 5;", "SELECT count(*) FROM t LIMIT 5", Vec::new()),
         (
             "SELECT 1 AS n FROM t WHERE a = 2 UNION ALL SELECT 3 FROM u JOIN v ON v.b = 4 LEFT JOIN w ON w.c > 'x' WHERE d = 5",
@@ -59,7 +61,10 @@ fn other_texts_stay() {
     for text in [
         "SELECT now()",
         "SELECT current_user",
-        "SELECT 1 AS one",
+        "SELECT CAST(now() AS date)",
+        "SELECT 'now'::timestamp",
+        "SELECT current_date AS today",
+        "SELECT 1 AS one, random()",
         "INSERT INTO t SELECT 1 WHERE a = 2",
         "SELECT a FROM t WHERE id = $1 AND b = 2",
         "SELECT a FROM t WHERE id = 1; SELECT a FROM t WHERE id = 2",

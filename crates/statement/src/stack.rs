@@ -1,14 +1,12 @@
 //! Stack space for deep statements: code that walks or drops a tree runs where there is enough of
 //! it.
 
+use fleetdb_functions::expressions::LEVEL_BYTES;
 use std::ops::{Deref, DerefMut};
 
 /// The stack any statement needs.
 const MIN_BYTES: usize = 256 << 10;
-/// The stack a step needs per level of a tree. Debug builds need more. Steps that need still more
-/// grow the stack themselves (DataFusion's `recursive_protection`).
-const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 24 << 10 } else { 12 << 10 };
-/// The same per operator of a text whose tree is only parsed, rewritten and dropped.
+/// The stack a step needs per operator of a text whose tree is only parsed, rewritten and dropped.
 const LINK_BYTES: usize = if cfg!(debug_assertions) { 6 << 10 } else { 3 << 10 };
 
 /// Runs a step over a tree of `levels` levels.

@@ -87,16 +87,16 @@ pub fn record_number(time_ns: i64) -> u64 {
 pub fn records(seed: u64, container: i64, numbers: Range<u64>) -> Outcome<RecordBatch> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
     let text = |number: u64| {
-        let mut text = [0; TEXT_BYTES];
+        let mut bytes = [0; TEXT_BYTES];
         let first = mix(seed ^ mix(container as u64) ^ number);
-        for (word, letters) in text.chunks_exact_mut(8).enumerate() {
+        for (word, letters) in bytes.chunks_exact_mut(8).enumerate() {
             let bits = mix(first ^ word as u64);
             letters
                 .iter_mut()
                 .enumerate()
                 .for_each(|(place, letter)| *letter = LETTERS[(bits >> (6 * place) & 63) as usize]);
         }
-        String::from_utf8(text.to_vec()).unwrap_or_default()
+        String::from_utf8(bytes.to_vec()).unwrap_or_default()
     };
     let count = numbers.clone().count();
     let columns: Vec<ArrayRef> = vec![

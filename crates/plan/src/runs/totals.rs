@@ -4,6 +4,7 @@ use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray,
     downcast_primitive,
 };
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, SchemaRef, UInt64Type};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
@@ -70,14 +71,12 @@ impl Call {
         Ok(match (self.function, &self.data_type) {
             (Function::Rows, _) => Box::new(Count { of_values: false, ..Count::default() }),
             (Function::Count, _) => Box::new(Count { of_values: true, ..Count::default() }),
-            (Function::Avg, DataType::Int64) => Box::new(FloatSum::<Int64Type>::new(true)),
-            (Function::Avg, _) => Box::new(FloatSum::<Float64Type>::new(true)),
-            (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => {
-                Box::new(FloatSum::<Int64Type>::new(false))
-            }
+            (Function::Avg, DataType::Int64) => Box::new(WholeToFloat::new(true)),
+            (Function::Avg, _) => Box::new(FloatSum::new(true)),
+            (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => Box::new(WholeToFloat::new(false)),
             (Function::Sum, DataType::Int64) => Box::new(WholeTotal::<Int64Type>::default()),
             (Function::Sum, DataType::UInt64) => Box::new(WholeTotal::<UInt64Type>::default()),
-            (Function::Sum, _) => Box::new(FloatSum::<Float64Type>::new(false)),
+            (Function::Sum, _) => Box::new(FloatSum::new(false)),
             (Function::Min | Function::Max, data_type) => extreme(self.function, data_type)?,
         })
     }
@@ -125,6 +124,13 @@ pub(super) trait Total: Send {
     fn take(&mut self) -> Result<ArrayRef>;
 }
 
+/// The number of rows of a range that are not NULL.
+fn present(nulls: Option<&NullBuffer>, rows: &Range<usize>) -> u64 {
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    let nulls = nulls.map_or(0, |nulls| nulls.slice(rows.start, rows.len()).null_count());
+    (rows.len() - nulls) as u64
+}
+
 #[derive(Default)]
 struct Count {
     of_values: bool,
@@ -134,11 +140,7 @@ struct Count {
 
 impl Total for Count {
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
-        let nulls = match values.nulls().filter(|_| self.of_values) {
-            Some(nulls) => nulls.slice(rows.start, rows.len()).null_count(),
-            None => 0,
-        };
-        self.current += (rows.len() - nulls) as i64;
+        self.current += present(values.nulls().filter(|_| self.of_values), &rows) as i64;
     }
 
     fn close(&mut self) {
@@ -215,61 +217,73 @@ impl<T: Whole> Total for WholeTotal<T> {
     }
 }
 
-/// Converts floats and integers to `f64`.
-trait ToFloat: Copy {
-    fn to_float(self) -> f64;
+/// The sum or average of integers as a float. The sum itself is exact, and is rounded once.
+struct WholeToFloat {
+    average: bool,
+    sum: i128,
+    count: u64,
+    done: Vec<Option<f64>>,
 }
 
-impl ToFloat for f64 {
-    fn to_float(self) -> f64 {
-        self
+impl WholeToFloat {
+    fn new(average: bool) -> Self {
+        Self { average, sum: 0, count: 0, done: Vec::new() }
     }
 }
 
-impl ToFloat for i64 {
-    fn to_float(self) -> f64 {
-        self as f64
+impl Total for WholeToFloat {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let Some(values) = values.as_primitive_opt::<Int64Type>() else { return };
+        self.count += present(values.nulls(), &rows);
+        self.sum += sum_of(values, rows).unwrap_or(0);
+    }
+
+    fn close(&mut self) {
+        let (sum, count) = (std::mem::take(&mut self.sum) as f64, std::mem::take(&mut self.count));
+        self.done.push((count > 0).then(|| if self.average { sum / count as f64 } else { sum }));
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Float64Array::from(std::mem::take(&mut self.done))))
     }
 }
 
-/// The sum or average of values as floats.
-struct FloatSum<T> {
+/// The sum or average of floats.
+struct FloatSum {
     average: bool,
     sum: f64,
     count: u64,
     done: Vec<Option<f64>>,
-    of: PhantomData<fn(T)>,
 }
 
-impl<T> FloatSum<T> {
+impl FloatSum {
     fn new(average: bool) -> Self {
-        Self { average, sum: 0.0, count: 0, done: Vec::new(), of: PhantomData }
+        Self { average, sum: 0.0, count: 0, done: Vec::new() }
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: ToFloat>> Total for FloatSum<T> {
+impl Total for FloatSum {
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
-        let Some(values) = values.as_primitive_opt::<T>() else { return };
+        let Some(values) = values.as_primitive_opt::<Float64Type>() else { return };
         // Four independent sums: with a single one, each addition would wait for the one before.
         let mut sums = [0.0; 4];
         let (values, nulls) = (&values.values()[rows.clone()], values.nulls().filter(|nulls| nulls.null_count() > 0));
+        self.count += present(nulls, &rows);
         if let Some(nulls) = nulls {
             let present = nulls.inner().slice(rows.start, rows.len());
             for (values, word) in values.chunks(64).zip(present.bit_chunks().iter_padded()) {
                 for (place, value) in values.iter().enumerate() {
                     // Branch-free, because scattered NULLs would cause branch mispredictions.
                     let mask = (word >> place & 1).wrapping_neg();
-                    sums[place % 4] += f64::from_bits(value.to_float().to_bits() & mask);
+                    sums[place % 4] += f64::from_bits(value.to_bits() & mask);
                 }
             }
-            self.count += present.count_set_bits() as u64;
         } else {
             let (fours, rest) = values.as_chunks::<4>();
             for four in fours {
-                sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value.to_float());
+                sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value);
             }
-            sums[0] += rest.iter().map(|value| value.to_float()).sum::<f64>();
-            self.count += rows.len() as u64;
+            sums[0] += rest.iter().sum::<f64>();
         }
         self.sum += sums.iter().sum::<f64>();
     }
