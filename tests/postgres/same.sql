@@ -78,6 +78,7 @@ SELECT date_trunc('hour', t, 'Australia/Lord_Howe'), date_trunc('second', t, 'Au
 SELECT date_trunc('day', t, 'America/Havana'), date_trunc('hour', t, 'America/Havana') FROM (VALUES (timestamptz '2026-11-01 04:30+00'), (timestamptz '2026-11-01 05:30+00')) x (t) ORDER BY t;
 SELECT * FROM r WHERE n > ANY (ARRAY[5, 6]) ORDER BY id, ts;
 SELECT * FROM r WHERE (id, ts) IN (SELECT id, max(ts) FROM r GROUP BY id) ORDER BY id;
+SELECT id, ts FROM r WHERE (id, n) IN (SELECT 1, 1) ORDER BY id, ts;
 SELECT id, ts FROM r WHERE n NOT IN (SELECT n FROM r) OR id = 9 ORDER BY id, ts;
 SELECT id, ts FROM r WHERE n NOT IN (SELECT n FROM r WHERE id = 2) OR id = 4 ORDER BY id, ts;
 SELECT id FROM m WHERE lim NOT IN (SELECT v FROM r) OR site IS NULL ORDER BY id;

@@ -254,7 +254,7 @@ impl VisitorMut for Derived {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Exists { subquery, .. } = expr {
+        if let Expr::Exists { subquery, .. } | Expr::InSubquery { subquery, .. } | Expr::Subquery(subquery) = expr {
             tell_doubles_apart(&mut subquery.body);
         }
         ControlFlow::Continue(())

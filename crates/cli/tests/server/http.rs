@@ -366,6 +366,10 @@ fn a_statement_takes_parameters_as_json() {
             r#"{"sql": "SELECT * FROM (SELECT $1 + 1, $2 + 1) s", "parameters": [2, 2]}"#,
             r#"{"?column?":3,"?column?_1":3}"#,
         ),
+        (
+            r#"{"sql": "SELECT id FROM t WHERE (id, id) IN (SELECT $1::bigint, $2::bigint)", "parameters": [3, 3]}"#,
+            r#"{"id":3}"#,
+        ),
     ];
     for (body, expected) in equal {
         let (status, rows) = ask(body);
