@@ -1,5 +1,5 @@
-//! FleetDB as a server in its own process, over the PostgreSQL protocol. Many rows are written with
-//! COPY; the variants in [`WIRE`] are asked through a [lean client](crate::lean).
+//! FleetDB as a server in its own process, over the PostgreSQL protocol. More than 100 rows are written
+//! with COPY; the variants in [`WIRE`] are asked through a [lean client](crate::lean).
 
 use crate::fleetdb::DIALECT;
 use crate::lean::Form;

@@ -2,8 +2,8 @@
 //!
 //! Single rows are upserts; those of several tables form one statement (`WITH a AS (INSERT ...)
 //! INSERT ...`). Many rows are one `INSERT` from arrays (`unnest`), as PostgreSQL's documentation
-//! recommends where COPY cannot upsert; or COPY, and one `INSERT` of a row of parameters each if there
-//! are few rows: COPY waits for the server once more.
+//! recommends where COPY cannot upsert; or COPY. Where COPY can upsert, few rows are one `INSERT ...
+//! VALUES` with a parameter for each cell, because COPY waits for the server once more.
 
 use crate::sql::{Dialect, cell_of, names, parameters, quoted_time, time_of_text, upsert, with_literals};
 use arrow::array::RecordBatch;
@@ -34,6 +34,8 @@ pub(crate) enum BulkInsert {
 
 /// See [`BulkInsert::Copy`].
 const MAX_ROWS_OF_INSERT: usize = 100;
+/// The most parameters that the protocol can count.
+const MAX_PARAMETERS: usize = u16::MAX as usize;
 
 /// A connection over the PostgreSQL protocol, with a runtime for its thread.
 pub(crate) struct Wire {
@@ -156,7 +158,9 @@ impl Wire {
 
     fn write_many(&mut self, table: &Table, rows: &RecordBatch) -> Outcome<()> {
         match self.bulk {
-            BulkInsert::Copy if rows.num_rows() <= MAX_ROWS_OF_INSERT => {
+            BulkInsert::Copy
+                if rows.num_rows() <= MAX_ROWS_OF_INSERT && rows.num_rows() * table.columns.len() <= MAX_PARAMETERS =>
+            {
                 let statement = self.row_insert(table, rows.num_rows())?;
                 let values = (0..rows.num_rows()).flat_map(|row| cells(rows, row)).map(Parameter);
                 let values: Vec<Parameter<'_>> = values.collect();

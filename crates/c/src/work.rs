@@ -283,12 +283,17 @@ impl Work {
         Ok(PreparedStatement { plan, names, parameters, writes_rows })
     }
 
-    /// The types of a prepared statement's parameters; `None` where they are not known.
+    /// The types of a prepared statement's parameters, for a call that began then; `None` where they are
+    /// not known.
     ///
     /// # Errors
     /// The statement does not match the tables.
-    pub(crate) fn parameter_types(&mut self, prepared: &PreparedStatement) -> Result<Vec<Option<DataType>>> {
-        self.ready(&self.stop.begin())?;
+    pub(crate) fn parameter_types(
+        &mut self,
+        prepared: &PreparedStatement,
+        begun: &Begun,
+    ) -> Result<Vec<Option<DataType>>> {
+        self.ready(begun)?;
         match &prepared.plan {
             Plan::Query(query) => Ok(query.parameter_types()),
             Plan::Other(_) if prepared.parameters == 0 => Ok(Vec::new()),

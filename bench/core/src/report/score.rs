@@ -49,7 +49,8 @@ fn score(results: &Results) -> Table {
     for target in results.targets() {
         for phase in ["single", "batched", "bulk"] {
             let phases = results.valid(target, phase);
-            if !phases.is_empty() {
+            // Of a target at a URL, neither the server nor its disk is measured.
+            if phases.iter().any(|phase| phase.disk_bytes > 0) {
                 measured.push(Measured {
                     name: format!("{target}, {phase}"),
                     figures: WEIGHTS.map(|(_, _, figure)| median(of(&phases, figure))),
@@ -84,7 +85,8 @@ fn score(results: &Results) -> Table {
         "Each figure is relative to the largest of its column, times the weight in parentheses; 100 means that nothing \
          was used at all. Losses do not count, as in the publication. The published difficulty (0.2) is omitted. \
          Embedded targets are in the client's columns, whose memory includes the suite's own. Disk is what a way \
-         added, and write amplification what was written for it."
+         added, and write amplification what was written for it. Targets at a URL, whose servers are not measured, have \
+         no score."
             .to_owned(),
     ];
     Table { title: "Score".to_owned(), head, rows: rows.collect(), notes }

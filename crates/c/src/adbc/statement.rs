@@ -217,7 +217,8 @@ impl adbc_core::Statement for Statement {
     fn get_parameter_schema(&self) -> AdbcResult<Schema> {
         call(|| {
             let prepared = self.prepared.as_ref().ok_or_else(|| Error::invalid("the statement is not prepared"))?;
-            let types = self.session.lock().work.parameter_types(prepared)?;
+            let begun = &self.stop.begin();
+            let types = self.session.lock().work.parameter_types(prepared, begun)?;
             // Parameters have numbers, not names.
             let field = |of: Option<DataType>| Field::new("", of.unwrap_or(DataType::Null), true);
             Ok(Schema::new(types.into_iter().map(field).collect::<Vec<_>>()))
