@@ -112,7 +112,8 @@ fn columns_of_subqueries_have_the_names_of_postgres() {
     );
     assert_eq!(
         named("SELECT v FROM t WHERE (a, b) IN (SELECT $1, $2) AND v = (SELECT max(v) FROM t)").replace('\u{1f}', ":"),
-        "SELECT v FROM t WHERE (a, b) IN (SELECT $1, $2 AS \"?column?:2\") AND v = (SELECT max(v) FROM t)"
+        "SELECT v FROM t WHERE (a, b) IN (SELECT $1 AS \"?column?:1\", $2 AS \"?column?:2\") \
+         AND v = (SELECT max(v) FROM t)"
     );
     assert_eq!(
         named("WITH a AS (SELECT max(v) FROM t UNION SELECT min(v) FROM t), b (c) AS (SELECT max(v) FROM t) TABLE a"),
