@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "model/buckets.rs"]
+mod buckets;
+
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use fleetdb_engine::io::{Io, MemoryStorage};
@@ -479,6 +482,8 @@ impl Case {
         let of_all: Vec<_> = self.series.iter().filter(|((_, t), _)| (from..=to).contains(t)).collect();
         let of_all: Vec<_> = of_all.into_iter().map(|(key, row)| (key.clone(), row.clone())).collect();
         self.check_where(table, &within, &of_all);
+        let width = self.random.random_range(1..1_500);
+        buckets::check(table, &within, width, self.random.random_bool(0.5), &of_all);
         let rows = table
             .scan(&ScanRequest::all().columns(Projection::Names(vec!["ts".into()])).from_time(from).to_time(to))
             .unwrap();

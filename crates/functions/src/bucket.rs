@@ -3,7 +3,7 @@
 //! The start is an instant of the same type as the time. Times without a zone are UTC, as
 //! everywhere. Rows mostly arrive in order of time, so the previous row's bucket is tried first.
 
-use super::calendar::{Buckets, NS_PER_SECOND, Width, Zone};
+use super::calendar::{Buckets, EvenBuckets, NS_PER_SECOND, Width, Zone};
 use crate::arguments::{is_text, misuse};
 use crate::expressions::per_second;
 use crate::usages::TIME_BUCKET as USAGE;
@@ -16,6 +16,7 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The `time_bucket` function. See the module documentation.
@@ -56,14 +57,15 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let data_type = args.return_field.data_type();
         let Some(buckets) = buckets(&args.args)? else {
-            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_field.data_type())?));
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(data_type)?));
         };
-        let unit = per_second(args.return_field.data_type()).ok_or_else(|| misuse(format!("use {USAGE}")))?;
+        let spans = BucketSpans::new(buckets, data_type)?;
         match &args.args[1] {
-            ColumnarValue::Array(times) => Ok(ColumnarValue::Array(start_of_all(times, &buckets, unit)?)),
+            ColumnarValue::Array(times) => Ok(ColumnarValue::Array(start_of_all(times, &spans)?)),
             ColumnarValue::Scalar(time) => {
-                let starts = start_of_all(&time.to_array()?, &buckets, unit)?;
+                let starts = start_of_all(&time.to_array()?, &spans)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&starts, 0)?))
             }
         }
@@ -134,34 +136,67 @@ pub fn buckets(args: &[ColumnarValue]) -> Result<Option<Buckets>> {
     ))
 }
 
-/// The bucket start of each time.
-fn start_of_all(times: &ArrayRef, buckets: &Buckets, per_second: i64) -> Result<ArrayRef> {
-    let unit_ns = NS_PER_SECOND / i128::from(per_second);
-    let numbers = cast(times, &DataType::Int64)?;
-    let numbers = numbers.as_primitive::<Int64Type>();
-    let even = buckets.even(unit_ns);
-    // The current bucket in the unit of the times; empty at first.
-    let (mut start, mut from, mut to) = (0i64, i64::MAX, i64::MIN);
-    let mut start_of = |time: i64| -> Result<i64> {
-        if from <= time && time < to {
-            return Ok(start);
-        }
-        if let Some(even) = even {
-            // Times mostly ascend, and the next bucket needs no division.
-            let next = if from < to { even.following(to) } else { None };
-            if let Some(span) = next.filter(|next| next.contains(&time)).or_else(|| even.span(time)) {
-                (start, from, to) = (span.start, span.start, span.end);
-                return Ok(start);
-            }
+/// Buckets in the unit of the times.
+#[derive(Clone, Debug)]
+pub struct BucketSpans {
+    buckets: Buckets,
+    unit_ns: i128,
+    even: Option<EvenBuckets>,
+}
+
+impl BucketSpans {
+    fn new(buckets: Buckets, times: &DataType) -> Result<Self> {
+        let per_second = per_second(times).ok_or_else(|| misuse(format!("use {USAGE}")))?;
+        let unit_ns = NS_PER_SECOND / i128::from(per_second);
+        Ok(Self { even: buckets.even(unit_ns), buckets, unit_ns })
+    }
+
+    /// The buckets of times of a type, described by the constant arguments of `time_bucket`: the
+    /// width, then the zone and the origin. `None` if one of them is NULL.
+    ///
+    /// # Errors
+    /// An argument is invalid.
+    pub fn of(constants: &[ScalarValue], times: &DataType) -> Result<Option<Self>> {
+        let mut args: Vec<ColumnarValue> = constants.iter().cloned().map(ColumnarValue::Scalar).collect();
+        // The time, which does not matter here.
+        args.insert(1, ColumnarValue::Scalar(ScalarValue::Null));
+        buckets(&args)?.map(|buckets| Self::new(buckets, times)).transpose()
+    }
+
+    /// The bucket that contains a time: its start, and a later time up to which all times from this
+    /// one on are in it.
+    ///
+    /// # Errors
+    /// A timestamp cannot hold the bucket's start, or the start is not a multiple of the unit.
+    pub fn span(&self, time: i64) -> Result<Range<i64>> {
+        if let Some(span) = self.even.and_then(|even| even.span(time)) {
+            return Ok(span);
         }
         let outside = || misuse(format!("the bucket of time {time} is outside of what a timestamp can hold"));
-        let (start_ns, end_ns) = buckets.span(i128::from(time) * unit_ns).ok_or_else(outside)?;
-        if start_ns.rem_euclid(unit_ns) != 0 {
+        let (start_ns, end_ns) = self.buckets.span(i128::from(time) * self.unit_ns).ok_or_else(outside)?;
+        if start_ns.rem_euclid(self.unit_ns) != 0 {
             return Err(misuse("the width must be a multiple of the time column's unit".to_owned()));
         }
-        start = i64::try_from(start_ns / unit_ns).map_err(|_| outside())?;
-        from = time;
-        to = i64::try_from(end_ns.div_euclid(unit_ns)).unwrap_or(i64::MAX);
+        let start = i64::try_from(start_ns / self.unit_ns).map_err(|_| outside())?;
+        Ok(start..i64::try_from(end_ns.div_euclid(self.unit_ns)).unwrap_or(i64::MAX))
+    }
+}
+
+/// The bucket start of each time.
+fn start_of_all(times: &ArrayRef, spans: &BucketSpans) -> Result<ArrayRef> {
+    let numbers = cast(times, &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    // Times that are known to be in the current bucket; none at first.
+    let (mut start, mut rest) = (0, 0..0);
+    let mut start_of = |time: i64| -> Result<i64> {
+        if !rest.contains(&time) {
+            // Times mostly ascend, and the next bucket needs no division.
+            let next = spans.even.filter(|_| !rest.is_empty()).and_then(|even| even.following(rest.end));
+            let span = next.filter(|next| next.contains(&time)).map_or_else(|| spans.span(time), Ok)?;
+            // Where clocks change, earlier times may be in another bucket.
+            let first = if spans.even.is_some() { span.start } else { time };
+            (start, rest) = (span.start, first..span.end);
+        }
         Ok(start)
     };
     let mut starts = Vec::with_capacity(numbers.len());

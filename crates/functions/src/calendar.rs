@@ -128,7 +128,7 @@ impl Buckets {
 }
 
 /// Buckets of equal length in UTC, in a unit in which their bounds are integers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenBuckets {
     width: i64,
     origin: i64,

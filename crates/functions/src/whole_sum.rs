@@ -11,6 +11,7 @@
 use super::accumulators::{passes, state_of_each_row};
 use crate::errors::query_error;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, PrimitiveArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Int64Type, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -21,7 +22,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF,
     SetMonotonicity, Signature,
 };
-use fleetdb_engine::{Code, Error};
+use fleetdb_engine::{Code, Error, sum_of_integers};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -33,9 +34,6 @@ pub static SUM: LazyLock<Arc<AggregateUDF>> =
 
 /// The type of partial sums.
 const STATE: DataType = DataType::Decimal128(38, 0);
-/// This many 32-bit halves can be added in 64 bits without overflow.
-const CHUNK: usize = 1 << 24;
-
 /// The error for a sum that is out of range of its type.
 pub(crate) fn sum_out_of_range() -> DataFusionError {
     let message = "bigint out of range: a sum is larger than its type; add up numerics, as in sum(v::numeric(38, 0))";
@@ -44,8 +42,8 @@ pub(crate) fn sum_out_of_range() -> DataFusionError {
 
 /// A 64-bit integer type.
 pub trait Whole: ArrowPrimitiveType<Native: Into<i128>> {
-    /// The upper half with the sign, and the lower half: the value is `upper * 2^32 + lower`.
-    fn halves(value: Self::Native) -> (i64, u64);
+    /// Whether the highest bit of a value is its sign.
+    const IS_SIGNED: bool;
 
     /// Narrows a sum to this type.
     ///
@@ -55,9 +53,7 @@ pub trait Whole: ArrowPrimitiveType<Native: Into<i128>> {
 }
 
 impl Whole for Int64Type {
-    fn halves(value: i64) -> (i64, u64) {
-        (value >> 32, value as u64 & 0xffff_ffff)
-    }
+    const IS_SIGNED: bool = true;
 
     fn narrow(sum: i128) -> Result<i64> {
         i64::try_from(sum).map_err(|_| sum_out_of_range())
@@ -65,9 +61,7 @@ impl Whole for Int64Type {
 }
 
 impl Whole for UInt64Type {
-    fn halves(value: u64) -> (i64, u64) {
-        ((value >> 32) as i64, value & 0xffff_ffff)
-    }
+    const IS_SIGNED: bool = false;
 
     fn narrow(sum: i128) -> Result<u64> {
         u64::try_from(sum).map_err(|_| sum_out_of_range())
@@ -79,28 +73,36 @@ pub fn sum_of<T: Whole>(values: &PrimitiveArray<T>, rows: Range<usize>) -> Optio
     if rows.is_empty() {
         return None;
     }
-    let (of_rows, nulls) = (&values.values()[rows.clone()], values.nulls().filter(|nulls| nulls.null_count() > 0));
-    let Some(nulls) = nulls else {
-        return Some(of_rows.chunks(CHUNK).map(|chunk| masked_sum::<T>(chunk, |_| u64::MAX)).sum());
+    let raws = &values.values().inner().typed_data::<u64>()[rows.clone()];
+    let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) else {
+        return Some(sum_of_integers(raws, T::IS_SIGNED));
     };
-    let present = nulls.inner().slice(rows.start, rows.len());
-    if present.count_set_bits() == 0 {
-        return None;
-    }
-    let words = of_rows.chunks(64).zip(present.bit_chunks().iter_padded());
-    Some(words.map(|(chunk, word)| masked_sum::<T>(chunk, |place| (word >> place & 1).wrapping_neg())).sum())
+    let mut sum = 0;
+    let is_present = for_each_word(nulls, rows, |word, range| {
+        let masked = masked(&raws[range.clone()], word, |raw| raw);
+        sum += sum_of_integers(&masked[..range.len()], T::IS_SIGNED);
+    });
+    is_present.then_some(sum)
 }
 
-/// The sum of at most [`CHUNK`] values, each with its mask: all bits, or none for NULL. It has no branches,
-/// because scattered NULLs would cause branch mispredictions.
-fn masked_sum<T: Whole>(values: &[T::Native], mask: impl Fn(usize) -> u64) -> i128 {
-    let (mut upper, mut lower) = (0_i64, 0_u64);
-    for (place, value) in values.iter().enumerate() {
-        let (halves, mask) = (T::halves(*value), mask(place));
-        upper += halves.0 & mask as i64;
-        lower += halves.1 & mask;
+/// Visits the words of validity of a range of rows, each with the rows' places in the range.
+/// Returns whether a row is not NULL.
+pub fn for_each_word(nulls: &NullBuffer, rows: Range<usize>, mut visit: impl FnMut(u64, Range<usize>)) -> bool {
+    let present = nulls.inner().slice(rows.start, rows.len());
+    for (number, word) in present.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).enumerate() {
+        visit(word, number * 64..rows.len().min(number * 64 + 64));
     }
-    (i128::from(upper) << 32) + i128::from(lower)
+    present.count_set_bits() > 0
+}
+
+/// The bits of up to 64 values, 0 for those whose bit in a word of validity is 0. It has no
+/// branches, because scattered NULLs would cause branch mispredictions.
+pub fn masked<T: Copy>(values: &[T], word: u64, bits: impl Fn(T) -> u64) -> [u64; 64] {
+    let mut masked = [0; 64];
+    for (place, (masked, &value)) in masked.iter_mut().zip(values).enumerate() {
+        *masked = bits(value) & (word >> place & 1).wrapping_neg();
+    }
+    masked
 }
 
 /// Instantiates an expression for either integer type.

@@ -111,7 +111,7 @@ fn with_keys(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         && join.null_equality() == NullEquality::NullEqualsNothing
         && !join.null_aware;
     let Some(scan) = FleetScan::of(join.right()) else { return Ok(None) };
-    if !is_narrowing || !is_collected || !scan.may_take_keys() {
+    if !is_narrowing || !is_collected || !scan.may_be_narrowed() {
         return Ok(None);
     }
     let key_place = |(of_left, of_right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {

@@ -5,8 +5,8 @@
 //!    tables. [`table`] presents a table to DataFusion: which filters are pushed down into the scan
 //!    ([`pushdown`]), the [`scan`] itself, and the sink for inserted rows ([`insert`]).
 //!    [`temporary`] are the tables of one session.
-//! 2. [`metadata`] answers aggregates without a scan, and [`runs`] those whose groups are
-//!    consecutive.
+//! 2. [`metadata`] answers aggregates without a scan, [`runs`] those whose groups are consecutive,
+//!    and [`newest_buckets`] those of which only the newest time buckets are wanted.
 //! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
 //!    [`gapfill`] and [`asof`] add plan nodes, which [`planner`] plans.
 //! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.
@@ -26,6 +26,7 @@ mod join_keys;
 mod joins;
 pub mod limits;
 mod metadata;
+mod newest_buckets;
 pub mod nullable_subqueries;
 pub mod numbers;
 mod plan_nodes;
@@ -39,6 +40,7 @@ pub mod store;
 pub mod system;
 pub mod table;
 pub mod temporary;
+mod time_buckets;
 mod time_rows;
 pub mod whole_numbers;
 mod wide_rows;

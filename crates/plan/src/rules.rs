@@ -6,6 +6,7 @@ use crate::concatenate::ConcatenateArms;
 use crate::joins::StopInJoins;
 use crate::limits::Limits;
 use crate::metadata::AnswerFromContainers;
+use crate::newest_buckets::NewestBucketsFirst;
 use crate::runs::AggregateRuns;
 use crate::scan::FilterInScan;
 use crate::sorts::SortForCheck;
@@ -47,6 +48,8 @@ pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule
     rules.push(Arc::new(AggregateRuns));
     // This rule runs late because other rules assume that a scan returns all of its rows.
     rules.push(Arc::new(FilterInScan));
+    // After the rules that replace scans and aggregates.
+    rules.push(Arc::new(NewestBucketsFirst));
     rules.push(Arc::new(KeysFromJoin));
     rules.push(Arc::new(StopInJoins(Arc::clone(limits))));
     rules.push(Arc::new(ConcatenateArms));

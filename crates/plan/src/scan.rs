@@ -21,7 +21,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
 use fleetdb_engine::{
-    Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, Scan, ScanRequest, TableSchema, TableView,
+    Code, Error, KeyCondition, KeyPredicate, Projection, RowCondition, Scan, ScanRequest, SegmentTotals, TableSchema,
+    TableView,
 };
 use fleetdb_functions::errors::{engine_error, query_error};
 use fleetdb_functions::expressions::LEVEL_BYTES;
@@ -35,6 +36,8 @@ pub(crate) struct FleetScan {
     table: Arc<TableSchema>,
     /// The rows that the table had at most when the scan was planned.
     max_rows: u64,
+    /// The segments when the scan was planned.
+    segments: SegmentTotals,
     reads: Reads,
     request: ScanRequest,
     /// The indexes of the output columns in the table.
@@ -74,13 +77,15 @@ impl FleetScan {
         let places: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..whole.fields().len()).collect());
         let schema = Arc::new(Schema::new(places.iter().map(|&p| whole.field(p).clone()).collect::<Vec<_>>()));
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
-        let max_rows = view.max_rows();
+        let (max_rows, segments) = (view.max_rows(), view.segment_totals());
         let reads = Reads::View(view);
         let (newest_first, condition, keys) = (false, None, None);
-        Self { table, max_rows, reads, request, places, schema, properties, newest_first, condition, keys }.ordered()
+        Self { table, max_rows, segments, reads, request, places, schema, properties, newest_first, condition, keys }
+            .ordered()
     }
 
-    /// The scan that a plan is, with or without the [`CooperativeExec`] that DataFusion puts above scans.
+    /// The scan that a plan is, with or without the [`CooperativeExec`] that DataFusion puts above
+    /// scans.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         if plan.is::<CooperativeExec>() { Self::of(plan.children().first()?) } else { plan.downcast_ref() }
     }
@@ -194,15 +199,21 @@ impl FleetScan {
         Ok((view, request))
     }
 
-    /// Whether the scan gives the same rows in the same order, but for those of other containers, if it
-    /// is told which containers to read.
-    pub(crate) fn may_take_keys(&self) -> bool {
+    /// Whether the scan gives the same rows in the same order, but for those that are left out, if
+    /// it is told to read only some containers or times.
+    pub(crate) fn may_be_narrowed(&self) -> bool {
         self.table.time.is_some() && self.request.limit.is_none() && !self.newest_first && self.keys.is_none()
     }
 
     /// The scan of the containers whose keys a join has.
     pub(crate) fn with_keys(&self, keys: Arc<JoinKeys>) -> Self {
         Self { keys: Some(keys), ..self.clone() }
+    }
+
+    /// The same scan of rows from a time on.
+    pub(crate) fn since(&self, from: i64) -> Self {
+        let request = ScanRequest { from: self.request.from.max(Some(from)), ..self.request.clone() };
+        Self { request, ..self.clone() }
     }
 
     /// Starts to read.
@@ -226,6 +237,11 @@ impl FleetScan {
     /// The rows that the table had at most when the scan was planned.
     pub(crate) fn max_rows(&self) -> u64 {
         self.max_rows
+    }
+
+    /// What was known of the table's segments when the scan was planned.
+    pub(crate) fn segments(&self) -> SegmentTotals {
+        self.segments
     }
 
     /// The index in the table of an output column.

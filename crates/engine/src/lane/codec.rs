@@ -25,13 +25,14 @@ pub(crate) struct Frame {
     pub(crate) scale: u64,
     /// The largest `small`.
     most: u64,
+    by_scale: ExactDivision,
 }
 
 impl Frame {
     /// The frame of these values, taken as signed numbers.
     pub(crate) fn of(values: &[u64]) -> Self {
         let Some(&first) = values.first() else {
-            return Self { base: 0, scale: 0, most: 0 };
+            return Self::constant(0);
         };
         let (mut least, mut most) = (first as i64, first as i64);
         for &value in values {
@@ -39,24 +40,29 @@ impl Frame {
             most = most.max(value as i64);
         }
         if least == most {
-            return Self { base: first, scale: 0, most: 0 };
+            return Self::constant(first);
         }
         let base = least as u64;
         let span = (most as u64).wrapping_sub(base);
+        let mut by_scale = ExactDivision::by(1);
         // A search for a common factor pays only where plain differences are wide: for timestamps.
-        let scale = if span >> 16 == 0 {
-            1
-        } else {
-            let mut factor = span;
+        if span >> 16 != 0 {
+            by_scale = ExactDivision::by(span);
             for &value in values {
-                factor = greatest_common_divisor(value.wrapping_sub(base), factor);
-                if factor == 1 {
-                    break;
+                let difference = value.wrapping_sub(base);
+                if !by_scale.divides(difference) {
+                    by_scale = ExactDivision::by(greatest_common_divisor(difference, by_scale.divisor));
+                    if by_scale.divisor == 1 {
+                        break;
+                    }
                 }
             }
-            factor
-        };
-        Self { base, scale, most: span / scale }
+        }
+        Self { base, scale: by_scale.divisor, most: span / by_scale.divisor, by_scale }
+    }
+
+    fn constant(value: u64) -> Self {
+        Self { base: value, scale: 0, most: 0, by_scale: ExactDivision::by(1) }
     }
 
     /// The bits needed for the largest `small`.
@@ -67,7 +73,42 @@ impl Frame {
     /// The `small` of a value.
     pub(crate) fn small(&self, value: u64) -> u64 {
         let difference = value.wrapping_sub(self.base);
-        if self.scale <= 1 { difference } else { difference / self.scale }
+        if self.scale <= 1 { difference } else { self.by_scale.quotient(difference) }
+    }
+}
+
+/// Divides multiples of a number by it with a multiplication: by the inverse of its odd part modulo
+/// 2^64. (Granlund, Montgomery, "Division by invariant integers using multiplication", PLDI 1994,
+/// section 9.)
+#[derive(Clone, Copy, Debug)]
+struct ExactDivision {
+    divisor: u64,
+    /// The divisor is an odd number times 2 to this power.
+    twos: u32,
+    inverse: u64,
+    /// The largest quotient by the odd part.
+    most: u64,
+}
+
+impl ExactDivision {
+    /// Division by a number that is not 0.
+    fn by(divisor: u64) -> Self {
+        let twos = divisor.trailing_zeros();
+        let odd = divisor >> twos;
+        // Newton's iteration doubles the bits that are right, beginning with 3.
+        let next = |inverse: u64| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+        let inverse = (0..5).fold(odd, |inverse, _| next(inverse));
+        Self { divisor, twos, inverse, most: u64::MAX / odd }
+    }
+
+    fn divides(self, number: u64) -> bool {
+        let is_even_enough = number & ((1 << self.twos) - 1) == 0;
+        is_even_enough && self.quotient(number) <= self.most
+    }
+
+    /// The quotient of a multiple of the divisor.
+    fn quotient(self, multiple: u64) -> u64 {
+        (multiple >> self.twos).wrapping_mul(self.inverse)
     }
 }
 
@@ -272,3 +313,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
+
+#[cfg(test)]
+#[path = "codec_tests.rs"]
+mod tests;

@@ -82,6 +82,15 @@ impl NullMask {
         self.nulls
     }
 
+    /// The number of NULLs among `len` values from `start`.
+    pub(crate) fn nulls_within(&self, start: usize, len: usize) -> usize {
+        if self.nulls == 0 {
+            return 0;
+        }
+        let words = (0..len).step_by(64).map(|from| self.window(start + from) & lowest_bits(len - from));
+        words.map(|word| word.count_ones() as usize).sum()
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.words.capacity() * 8
     }
@@ -335,6 +344,17 @@ impl Lane {
         Some((self.base as i64, (self.base as i64).checked_add(span)?))
     }
 
+    /// Bounds of the values as signed numbers; `None` without values.
+    pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
+        if self.len == 0 {
+            return None;
+        }
+        self.span().or_else(|| {
+            let values = (0..self.len).map(|index| self.value(index) as i64);
+            values.map(|value| (value, value)).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+        })
+    }
+
     /// Concatenates packed lanes into the smallest form in which each value is one load away, so
     /// that random reads mostly hit the cache. Each pair gives a lane and its row count; a shorter
     /// lane is padded with NULLs.
@@ -382,18 +402,30 @@ impl Lane {
 
     /// The lane in its smallest form that allows reading each value individually.
     pub(crate) fn pack(&self) -> Self {
-        let (values, nulls) = self.clone().into_plain();
-        let frame = codec::Frame::of(&values);
-        let small = |i: usize| frame.small(values[i]);
-        let len = values.len();
+        match self.as_plain() {
+            Some(values) => Self::packed(values, &self.nulls).unwrap_or_else(|| self.clone()),
+            None => self.clone().into_packed(),
+        }
+    }
+
+    /// The same, of a lane that is no longer needed.
+    pub(crate) fn into_packed(self) -> Self {
+        let (values, nulls) = self.into_plain();
+        Self::packed(&values, &nulls).unwrap_or_else(|| Self::plain(values, nulls))
+    }
+
+    /// A packed lane of these values; `None` if it would not be smaller.
+    fn packed(values: &[u64], nulls: &NullMask) -> Option<Self> {
+        let frame = codec::Frame::of(values);
+        let smalls = values.iter().map(|&value| frame.small(value));
         let small = match frame.width_bits() {
             0 => Small::Constant,
-            1..=8 => Small::U8((0..len).map(|i| small(i) as u8).collect()),
-            9..=16 => Small::U16((0..len).map(|i| small(i) as u16).collect()),
-            17..=32 => Small::U32((0..len).map(|i| small(i) as u32).collect()),
-            _ => return Self::plain(values, nulls),
+            1..=8 => Small::U8(smalls.map(|small| small as u8).collect()),
+            9..=16 => Small::U16(smalls.map(|small| small as u16).collect()),
+            17..=32 => Small::U32(smalls.map(|small| small as u32).collect()),
+            _ => return None,
         };
-        Self { base: frame.base, scale: frame.scale, small, len, nulls }
+        Some(Self { base: frame.base, scale: frame.scale, small, len: values.len(), nulls: nulls.clone() })
     }
 }
 

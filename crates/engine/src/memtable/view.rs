@@ -74,6 +74,14 @@ impl MemtableView {
         Lane::concat(&pieces)
     }
 
+    /// A span that contains the times of all rows; `None` without rows, and in a collection.
+    pub(crate) fn time_bounds(&self) -> Option<(i64, i64)> {
+        let lane = self.memtable.time_lane?;
+        let blocks = self.blocks.iter().chain([&self.tail]);
+        let bounds = blocks.filter_map(|block| block.lanes.get(lane)?.bounds());
+        bounds.reduce(|all, bounds| (all.0.min(bounds.0), all.1.max(bounds.1)))
+    }
+
     /// Number of containers.
     pub(crate) fn containers(&self) -> usize {
         self.memtable.read().keys.len()

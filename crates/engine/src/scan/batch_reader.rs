@@ -2,6 +2,7 @@
 
 use super::collection::RowKeys;
 use super::merge::{self, RowSpan};
+use super::parallel::PickReader;
 use super::picker::PickedRows;
 use super::source::{PageMemo, Source};
 use crate::column::ColumnBuilder;
@@ -43,7 +44,7 @@ pub(super) struct BatchReader {
     places: Vec<usize>,
     condition: Option<RowCondition>,
     sources: Arc<Vec<Source>>,
-    pub(super) memos: Vec<PageMemo>,
+    memos: Vec<PageMemo>,
 }
 
 impl BatchReader {
@@ -63,33 +64,9 @@ impl BatchReader {
         }
     }
 
-    /// The same for another thread.
-    pub(super) fn another(&self) -> Self {
-        Self::new(&self.schema, &self.sources, self.places.clone(), self.condition.clone())
-    }
-
     /// The schema of the batches.
     pub(super) fn output(&self) -> &SchemaRef {
         &self.output
-    }
-
-    /// Number of columns that it reads, at most.
-    pub(super) fn columns(&self) -> usize {
-        self.places.len() + self.condition.as_ref().map_or(0, |condition| condition.places.len())
-    }
-
-    /// Bytes of stack that its condition needs.
-    pub(super) fn stack_bytes(&self) -> usize {
-        self.condition.as_ref().map_or(0, |condition| condition.stack_bytes)
-    }
-
-    /// Reads chosen rows; those that match the condition, if there is one.
-    pub(super) fn read(&mut self, picked: Vec<PickedRows>) -> Result<RecordBatch> {
-        let rows = picked.iter().map(|picked| picked.rows).sum();
-        match self.condition.clone() {
-            None => self.whole(&picked, rows),
-            Some(condition) => self.selected(picked, rows, &condition),
-        }
     }
 
     fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
@@ -212,6 +189,7 @@ impl BatchReader {
         let first = |pick: &RowSpan| RowSpan { rows: pick.rows.min(1), ..*pick };
         let firsts = picked.iter().map(|picked| PickedRows {
             keys: picked.keys.clone(),
+            runs: None,
             picks: picked.picks.iter().map(first).collect(),
             rows: picked.picks.iter().filter(|pick| pick.rows > 0).count(),
         });
@@ -266,6 +244,36 @@ impl BatchReader {
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         self.batch(columns, count)
+    }
+}
+
+impl PickReader for BatchReader {
+    const PICKS_ALONE: usize = 16;
+    type Output = RecordBatch;
+
+    /// Reads the rows that match the condition, if there is one.
+    fn read(&mut self, picked: Vec<PickedRows>) -> Result<RecordBatch> {
+        let rows = picked.iter().map(|picked| picked.rows).sum();
+        match self.condition.clone() {
+            None => self.whole(&picked, rows),
+            Some(condition) => self.selected(picked, rows, &condition),
+        }
+    }
+
+    fn another(&self) -> Self {
+        Self::new(&self.schema, &self.sources, self.places.clone(), self.condition.clone())
+    }
+
+    fn memos(&mut self) -> &mut [PageMemo] {
+        &mut self.memos
+    }
+
+    fn columns(&self) -> usize {
+        self.places.len() + self.condition.as_ref().map_or(0, |condition| condition.places.len())
+    }
+
+    fn stack_bytes(&self) -> usize {
+        self.condition.as_ref().map_or(0, |condition| condition.stack_bytes)
     }
 }
 

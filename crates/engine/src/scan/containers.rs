@@ -4,15 +4,15 @@
 //! only where a bound cuts a container, and times only where sources overlap.
 
 use super::bounds::ScanBounds;
-use super::merge::{self, Merge};
+use super::merge::{self, Merge, RowSpan};
 use super::source::{PageMemo, Run, Source};
 use super::{ScanRequest, Sources, TableView};
 use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
-use crate::key;
+use crate::key::{self, KeyValue};
 use crate::schema::Role;
-use crate::segment::index::{Amounts, Sum};
+use crate::segment::amounts::{Amounts, Sum};
 use crate::write::value::Value;
 
 /// A container and its totals for a request.
@@ -20,6 +20,8 @@ use crate::write::value::Value;
 pub struct ContainerSummary {
     /// The key columns' values, in key order.
     pub key: Vec<Value>,
+    /// The start of the time bucket that these totals are of; `None` if they are of all times.
+    pub bucket: Option<i64>,
     /// Number of rows.
     pub rows: u64,
     /// The first and last time; 0 in a collection.
@@ -124,21 +126,7 @@ impl TableView {
     /// key; otherwise see [`scan`](Self::scan).
     pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<ContainerSummaries> {
         let bounds = self.bounds(request)?;
-        let mut numeric = Vec::with_capacity(columns.len());
-        for &place in columns {
-            match self.schema.columns.get(place) {
-                Some(column) if column.role == Role::Field && column.column_type.is_numeric() => {
-                    numeric.push((column.id, column.column_type));
-                }
-                Some(column) => {
-                    return Err(Error::invalid(format!(
-                        "column '{}' of type {} cannot be summed: choose a numeric column outside the key",
-                        column.name, column.column_type
-                    )));
-                }
-                None => return Err(Error::invalid(format!("table '{}' has no column {place}", self.schema.name))),
-            }
-        }
+        let numeric = self.numeric_columns(columns)?;
         let sources = self.sources(&bounds, columns.len())?;
         Ok(ContainerSummaries {
             columns: numeric,
@@ -148,6 +136,21 @@ impl TableView {
             sources,
             bounds,
         })
+    }
+
+    /// The columns at these indexes, whose values can be summed.
+    pub(super) fn numeric_columns(&self, columns: &[usize]) -> Result<Vec<(ColumnId, ColumnType)>> {
+        let numeric = |&place: &usize| match self.schema.columns.get(place) {
+            Some(column) if column.role == Role::Field && column.column_type.is_numeric() => {
+                Ok((column.id, column.column_type))
+            }
+            Some(column) => Err(Error::invalid(format!(
+                "column '{}' of type {} cannot be summed: choose a numeric column outside the key",
+                column.name, column.column_type
+            ))),
+            None => Err(Error::invalid(format!("table '{}' has no column {place}", self.schema.name))),
+        };
+        columns.iter().map(numeric).collect()
     }
 }
 
@@ -159,34 +162,16 @@ impl ContainerSummaries {
             let parts = merge::parts(sources, &runs, bounds, memos)?;
             let picks = merge::picks_of(sources, &parts, bounds.merges_fields, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
-            let values = key::decode(&run.key, types)?;
-            let key = values.iter().zip(types.iter()).map(|(value, column_type)| Value::of_key(value, *column_type));
+            let key = key_values(&key::decode(&run.key, types)?, types);
             let first = parts.iter().map(|part| part.times.0).min().unwrap_or_default();
             let last = parts.iter().map(|part| part.times.1).max().unwrap_or_default();
-            let mut amounts = Vec::with_capacity(columns.len());
-            for &column in columns.iter() {
-                let mut total = Amounts::none(column.1);
-                for pick in merge::picks_with(sources, &picks, column.0, memos)?.iter() {
-                    let whole = |(source, run): &&(usize, Run)| {
-                        (*source, run.start, run.rows) == (pick.source, pick.start, pick.rows)
-                    };
-                    let known =
-                        runs.iter().find(whole).and_then(|(_, run)| sources[pick.source].known_amounts(run, column));
-                    match known {
-                        Some(known) => total.merge(&known, column.1),
-                        None => sources[pick.source].add_up(
-                            column,
-                            pick.start,
-                            pick.rows,
-                            &mut memos[pick.source],
-                            &mut total,
-                        )?,
-                    }
-                }
-                amounts.push(amount(&total, column.1));
-            }
+            let amounts = columns.iter().map(|&column| {
+                let amounts = amounts_of(sources, &runs, &picks, (column.0, column.1, true), memos)?;
+                Ok(totals(&amounts, column.1, true))
+            });
+            let amounts = amounts.collect::<Result<Vec<_>>>()?;
             let rows = picks.iter().map(|pick| pick.rows as u64).sum();
-            return Ok(Some(ContainerSummary { key: key.collect(), rows, times: (first, last), amounts }));
+            return Ok(Some(ContainerSummary { key, bucket: None, rows, times: (first, last), amounts }));
         }
         Ok(None)
     }
@@ -200,14 +185,40 @@ impl Iterator for ContainerSummaries {
     }
 }
 
-fn amount(amounts: &Amounts, column_type: ColumnType) -> ColumnTotals {
+/// The totals of a column's values in rows of a container: from the index, if it has them. `runs`
+/// are the container's.
+pub(super) fn amounts_of(
+    sources: &[Source],
+    runs: &[(usize, Run)],
+    picks: &[RowSpan],
+    (column, column_type, extremes): (ColumnId, ColumnType, bool),
+    memos: &mut [PageMemo],
+) -> Result<Amounts> {
+    let mut amounts = Amounts::none(column_type);
+    for pick in merge::picks_with(sources, picks, column, memos)?.iter() {
+        let (source, memo) = (&sources[pick.source], &mut memos[pick.source]);
+        match merge::whole_run(runs, pick).and_then(|run| source.known_amounts(run, (column, column_type))) {
+            Some(known) => amounts.merge(&known, column_type),
+            None => source.add_up((column, column_type, extremes), pick.start, pick.rows, memo, &mut amounts)?,
+        }
+    }
+    Ok(amounts)
+}
+
+/// The values of a key.
+pub(super) fn key_values(key: &[KeyValue], types: &[ColumnType]) -> Vec<Value> {
+    key.iter().zip(types).map(|(value, column_type)| Value::of_key(value, *column_type)).collect()
+}
+
+/// The totals for the user; without `extremes`, the minimum and maximum are NULL.
+pub(super) fn totals(amounts: &Amounts, column_type: ColumnType, extremes: bool) -> ColumnTotals {
     let sum = match (amounts.sum, column_type) {
         (Sum::Float(sum), _) => ColumnSum::Float(sum),
         (Sum::Integer(unscaled), ColumnType::Decimal { scale, .. }) => ColumnSum::Decimal { unscaled, scale },
         (Sum::Integer(sum), _) => ColumnSum::Integer(sum),
     };
-    if amounts.count == 0 {
-        return ColumnTotals { count: 0, min: Value::Null, max: Value::Null, sum };
+    if amounts.count == 0 || !extremes {
+        return ColumnTotals { count: amounts.count, min: Value::Null, max: Value::Null, sum };
     }
     let number = |raw: u64| Value::of_raw(raw, column_type);
     ColumnTotals { count: amounts.count, min: number(amounts.least), max: number(amounts.most), sum }

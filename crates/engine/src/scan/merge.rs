@@ -106,6 +106,12 @@ impl Merge {
     }
 }
 
+/// The run that a span takes whole, if there is one.
+pub(crate) fn whole_run<'a>(runs: &'a [(usize, Run)], span: &RowSpan) -> Option<&'a Run> {
+    let rows = (span.source, span.start, span.rows);
+    runs.iter().find(|(source, run)| (*source, run.start, run.rows) == rows).map(|(_, run)| run)
+}
+
 /// The rows of one container in order; `runs` come from [`Merge::next`].
 pub(crate) fn pick(
     sources: &[Source],
@@ -181,10 +187,7 @@ fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut Pag
         return Ok(None);
     }
     let start = run.start + from as u64;
-    let edge = |row: u64, memo: &mut PageMemo| -> Result<i64> {
-        Ok(sources[source].times(row, 1, memo)?.first().copied().unwrap_or(0))
-    };
-    let times = (edge(start, memo)?, edge(run.start + to as u64 - 1, memo)?);
+    let times = (sources[source].time(start, memo)?, sources[source].time(run.start + to as u64 - 1, memo)?);
     Ok(Some(Part { pick: RowSpan { source, start, rows: to - from }, times }))
 }
 

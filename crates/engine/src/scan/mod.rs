@@ -11,6 +11,7 @@
 
 pub(crate) mod batch_reader;
 pub(crate) mod bounds;
+pub(crate) mod buckets;
 mod collection;
 pub(crate) mod container;
 pub(crate) mod containers;
@@ -21,6 +22,7 @@ pub(crate) mod merge;
 pub(crate) mod overlay;
 mod parallel;
 pub(crate) mod picker;
+mod reading;
 pub(crate) mod resources;
 pub(crate) mod rows;
 pub(crate) mod source;
@@ -97,6 +99,25 @@ pub struct TableView {
     /// The latest time that retention hides.
     pub(crate) expired: Option<i64>,
     pub(crate) scans: Arc<ScanResources>,
+}
+
+/// What is known of the segments of a table without reading. Rows that were deleted or replaced
+/// count until they are merged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentTotals {
+    /// Number of rows.
+    pub rows: u64,
+    /// The number of containers of the segment that has most.
+    pub max_containers: u64,
+    /// Minimum and maximum time, in the time column's unit; `None` without segments.
+    pub times: Option<(i64, i64)>,
+}
+
+impl SegmentTotals {
+    /// Estimates the number of rows of a container.
+    pub fn rows_of_container(&self) -> u64 {
+        self.rows / self.max_containers.max(1)
+    }
 }
 
 /// The sources of a scan, and the memory they take.
@@ -245,6 +266,27 @@ impl TableView {
         let in_segments = self.segments.iter().map(|listed| listed.segment.facts.containers);
         let in_memtables = self.memtables.iter().map(|memtable| memtable.containers() as u64);
         in_segments.chain(in_memtables).max().unwrap_or(0)
+    }
+
+    /// What is known of the table's segments without reading.
+    pub fn segment_totals(&self) -> SegmentTotals {
+        let mut totals = SegmentTotals::default();
+        for listed in self.segments.iter() {
+            let (facts, times) = (&listed.segment.facts, listed.entry.times);
+            totals.rows += facts.rows;
+            totals.max_containers = totals.max_containers.max(facts.containers);
+            totals.times = Some(totals.times.map_or(times, |all| (all.0.min(times.0), all.1.max(times.1))));
+        }
+        totals
+    }
+
+    /// A span that contains the times of all rows, found without reading segments; `None` without
+    /// rows, and in a collection.
+    pub fn time_bounds(&self) -> Option<(i64, i64)> {
+        let of_memtables = self.memtables.iter().filter_map(MemtableView::time_bounds);
+        self.schema.time?;
+        let of_all = of_memtables.chain(self.segment_totals().times);
+        of_all.reduce(|all, times| (all.0.min(times.0), all.1.max(times.1)))
     }
 
     /// The manifest entries of the segments, oldest first.

@@ -1,4 +1,4 @@
-//! Reads the rows of a long scan with several threads.
+//! Reads the rows of a long scan with several threads, as batches or as totals.
 //!
 //! Rows are picked in order by one thread at a time, which takes little, and are read by all
 //! threads, which takes most of the time ("morsels": Leis et al., "Morsel-driven parallelism",
@@ -7,7 +7,6 @@
 //! The thread that asks for rows reads chunks as well while the next one is not ready. The number
 //! of chunks that are ahead of it is limited, and their memory is charged.
 
-use super::batch_reader::BatchReader;
 use super::picker::{PickedRows, Picker};
 use super::resources::{Helpers, ScanResources};
 use super::source::PageMemo;
@@ -16,7 +15,6 @@ use crate::error::{Error, Result};
 use crate::io::Joiner;
 use crate::io::threads::start_helper;
 use crate::memory::Charge;
-use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,6 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MAX_HELPERS: usize = 7;
 /// Batches of a chunk, at most. At each end of a chunk, pages are decoded twice.
 const MAX_CHUNK_BATCHES: usize = 4;
+/// Picking a few rows of each of this many containers takes as long as picking and reading a batch
+/// of rows of few containers.
+pub(super) const CONTAINERS_OF_PICK: usize = 64;
+/// A chunk gets another batch only while it has rows of fewer containers.
+const MAX_CHUNK_CONTAINERS: usize = MAX_CHUNK_BATCHES * CONTAINERS_OF_PICK;
 /// A chunk gets another batch only while its columns take less than this.
 const CHUNK_BYTES: usize = 4 << 20;
 /// Helpers may take one part in this many of the free memory. What they take, a query may need.
@@ -33,18 +36,45 @@ const FREE_SHARE: usize = 4;
 /// Chunks that may be read and not yielded, in addition to one for each thread.
 const SPARE_CHUNKS: usize = 1;
 
+/// Reads picked rows. Each thread has its own.
+pub(super) trait PickReader: Send + Sized + 'static {
+    /// A scan that runs alone asks for helper threads each time it has picked this many times,
+    /// where [`CONTAINERS_OF_PICK`] containers count as a pick of their own. A shorter scan would
+    /// not pay for their start.
+    const PICKS_ALONE: usize;
+    /// What it makes of the rows that are picked at once.
+    type Output: Send + 'static;
+
+    /// Reads picked rows.
+    fn read(&mut self, picked: Vec<PickedRows>) -> Result<Self::Output>;
+
+    /// The same for another thread.
+    fn another(&self) -> Self;
+
+    /// The pages that its thread used last, with which it also picks while it is alone.
+    fn memos(&mut self) -> &mut [PageMemo];
+
+    /// Number of columns that it reads, at most.
+    fn columns(&self) -> usize;
+
+    /// Bytes of stack that it needs in addition to the usual stack.
+    fn stack_bytes(&self) -> usize {
+        0
+    }
+}
+
 /// The readers of a scan.
-pub(super) struct ParallelReader {
-    shared: Arc<Shared>,
+pub(super) struct ParallelReader<R: PickReader> {
+    shared: Arc<Shared<R::Output>>,
     threads: Vec<Joiner>,
     /// The rest of the chunk that is being yielded.
-    batches: VecDeque<RecordBatch>,
+    batches: VecDeque<R::Output>,
     _helpers: Helpers,
     _charge: Charge,
 }
 
-struct Shared {
-    chunks: Mutex<Chunks>,
+struct Shared<B> {
+    chunks: Mutex<Chunks<B>>,
     /// A chunk was read or yielded, or there are no more.
     changed: Condvar,
     /// Whether the scan was dropped.
@@ -52,7 +82,7 @@ struct Shared {
 }
 
 /// The chunks of a scan, numbered in order.
-struct Chunks {
+struct Chunks<B> {
     picker: Box<Picker>,
     /// For picking.
     memos: Vec<PageMemo>,
@@ -64,7 +94,7 @@ struct Chunks {
     /// The next chunk to yield.
     yields: u64,
     /// Chunks that are read and not yielded.
-    read: BTreeMap<u64, Result<Vec<RecordBatch>>>,
+    read: BTreeMap<u64, Result<Vec<B>>>,
     /// Whether there is nothing more to pick.
     is_at_end: bool,
     /// Why picking ended early; it is returned after the rows before it.
@@ -82,12 +112,12 @@ enum Step {
     End,
 }
 
-impl ParallelReader {
-    /// Starts helper threads for the rows that are left. Gives the picker back if none is free, or if
-    /// memory is scarce.
+impl<R: PickReader> ParallelReader<R> {
+    /// Starts helper threads for the rows that are left. Gives the picker back if none is free, or
+    /// if memory is scarce.
     pub(super) fn start(
         picker: Box<Picker>,
-        reader: &BatchReader,
+        reader: &R,
         resources: &Arc<ScanResources>,
         batch_bytes: usize,
     ) -> std::result::Result<Self, Box<Picker>> {
@@ -126,8 +156,8 @@ impl ParallelReader {
         Ok(Self { shared, threads, batches: VecDeque::new(), _helpers: helpers, _charge: charge })
     }
 
-    /// The next batch; `None` at the end. `reader` is that of this thread.
-    pub(super) fn next(&mut self, reader: &mut BatchReader) -> Result<Option<RecordBatch>> {
+    /// What is read of the next batch; `None` at the end. `reader` is that of this thread.
+    pub(super) fn next(&mut self, reader: &mut R) -> Result<Option<R::Output>> {
         loop {
             if let Some(batch) = self.batches.pop_front() {
                 return Ok(Some(batch));
@@ -140,7 +170,7 @@ impl ParallelReader {
     }
 }
 
-impl Drop for ParallelReader {
+impl<R: PickReader> Drop for ParallelReader<R> {
     fn drop(&mut self) {
         self.shared.is_dropped.store(true, Ordering::Relaxed);
         self.shared.chunks.lock().is_at_end = true;
@@ -151,9 +181,9 @@ impl Drop for ParallelReader {
     }
 }
 
-impl Shared {
+impl<B: Send> Shared<B> {
     /// Reads chunks until there are no more: a helper thread.
-    fn help(&self, reader: &mut BatchReader) {
+    fn help(&self, reader: &mut impl PickReader<Output = B>) {
         let _guard = PanicGuard(self);
         let mut chunks = self.chunks.lock();
         loop {
@@ -166,7 +196,7 @@ impl Shared {
     }
 
     /// The next chunk in order; `None` at the end. Reads chunks until it is there.
-    fn next_chunk(&self, reader: &mut BatchReader) -> Result<Option<Vec<RecordBatch>>> {
+    fn next_chunk(&self, reader: &mut impl PickReader<Output = B>) -> Result<Option<Vec<B>>> {
         let mut chunks = self.chunks.lock();
         loop {
             let next = chunks.yields;
@@ -189,10 +219,10 @@ impl Shared {
 
     fn read(
         &self,
-        chunks: &mut MutexGuard<'_, Chunks>,
+        chunks: &mut MutexGuard<'_, Chunks<B>>,
         number: u64,
         rows: Vec<Vec<PickedRows>>,
-        reader: &mut BatchReader,
+        reader: &mut impl PickReader<Output = B>,
     ) {
         let batches = MutexGuard::unlocked(chunks, || {
             let wanted = rows.into_iter().take_while(|_| !self.is_dropped.load(Ordering::Relaxed));
@@ -203,7 +233,7 @@ impl Shared {
     }
 }
 
-impl Chunks {
+impl<B> Chunks<B> {
     /// Picks the next chunk, if that is possible now.
     fn step(&mut self) -> Step {
         if self.is_at_end {
@@ -212,11 +242,14 @@ impl Chunks {
         if self.next - self.yields >= self.max_ahead {
             return Step::Wait;
         }
-        let mut chunk = Vec::with_capacity(self.chunk_batches);
-        while chunk.len() < self.chunk_batches && !self.is_at_end {
+        let (mut chunk, mut containers) = (Vec::with_capacity(self.chunk_batches), 0);
+        while chunk.len() < self.chunk_batches && containers < MAX_CHUNK_CONTAINERS && !self.is_at_end {
             match self.picker.next(&mut self.memos) {
                 Ok(rows) if rows.is_empty() => self.is_at_end = true,
-                Ok(rows) => chunk.push(rows),
+                Ok(rows) => {
+                    containers += rows.len();
+                    chunk.push(rows);
+                }
                 Err(error) => {
                     self.is_at_end = true;
                     self.error = Some(error);
@@ -232,9 +265,9 @@ impl Chunks {
 }
 
 /// Tells the scan that a helper thread panics, so that it does not wait for the thread's chunk.
-struct PanicGuard<'a>(&'a Shared);
+struct PanicGuard<'a, B>(&'a Shared<B>);
 
-impl Drop for PanicGuard<'_> {
+impl<B> Drop for PanicGuard<'_, B> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.chunks.lock().has_panicked = true;

@@ -3,7 +3,7 @@
 use super::bounds::ScanBounds;
 use super::collection::{CollectionRows, RowKeys};
 use super::merge::{self, Merge, RowSpan};
-use super::source::{PageMemo, Source};
+use super::source::{PageMemo, Run, Source};
 use crate::error::Result;
 use crate::key::{self, KeyValue};
 use crate::schema::TableSchema;
@@ -12,20 +12,27 @@ use std::sync::Arc;
 /// Chosen rows of one container, or of a collection.
 pub(super) struct PickedRows {
     pub(super) keys: RowKeys,
+    /// The runs of the container that the rows come from; `None` if the reader does not need them.
+    pub(super) runs: Option<Arc<[(usize, Run)]>>,
     pub(super) picks: Vec<RowSpan>,
     pub(super) rows: usize,
 }
+
+/// A container's key and runs, and the picks that are left.
+type Ready = (Arc<[KeyValue]>, Option<Arc<[(usize, Run)]>>, Vec<RowSpan>);
 
 /// The place of a scan in its sources.
 pub(super) struct Picker {
     sources: Arc<Vec<Source>>,
     bounds: ScanBounds,
     merge: Merge,
-    /// The container whose rows are picked but not all yielded: its key, and the remaining picks.
-    ready: Option<(Arc<[KeyValue]>, Vec<RowSpan>)>,
+    /// The container whose rows are picked but not all yielded.
+    ready: Option<Ready>,
     /// The rest of a collection's rows, if they need not be merged.
     collection: Option<CollectionRows>,
     batch_rows: usize,
+    /// The most containers to pick from at once, if their runs are kept.
+    max_containers: Option<usize>,
     /// The rows that the limit leaves.
     left: usize,
     newest_first: bool,
@@ -46,9 +53,15 @@ impl Picker {
             collection: CollectionRows::of(schema, sources, &bounds).filter(|_| !newest_first),
             bounds,
             batch_rows,
+            max_containers: None,
             left: limit.unwrap_or(usize::MAX),
             newest_first,
         }
+    }
+
+    /// Picks from at most this many containers at once, with their runs.
+    pub(super) fn with_runs(self, max_containers: usize) -> Self {
+        Self { max_containers: Some(max_containers), ..self }
     }
 
     pub(super) fn sources(&self) -> &Arc<Vec<Source>> {
@@ -74,29 +87,32 @@ impl Picker {
             while rows < most
                 && let Some((keys, pick)) = collection.next(&self.sources[0], most - rows)?
             {
-                all.push(PickedRows { keys, picks: vec![pick], rows: pick.rows });
+                all.push(PickedRows { keys, runs: None, picks: vec![pick], rows: pick.rows });
                 rows += pick.rows;
             }
             return Ok(all);
         }
         while rows < most {
-            let Some((key, picks)) = &mut self.ready else {
+            let Some((key, runs, picks)) = &mut self.ready else {
                 let Some(runs) = self.merge.next()? else { break };
                 let picks = merge::pick(&self.sources, &runs, &self.bounds, memos)?;
                 if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
-                    self.ready = Some((key::decode(&run.key, &self.bounds.key_types)?.into(), picks));
+                    let key = key::decode(&run.key, &self.bounds.key_types)?;
+                    let runs = self.max_containers.map(|_| runs.into());
+                    self.ready = Some((key.into(), runs, picks));
                 }
                 continue;
             };
             let take = if self.newest_first { take_last_picks } else { take_picks };
             let taken = take(picks, most - rows);
             let taken_rows = taken.iter().map(|pick| pick.rows).sum();
-            all.push(PickedRows { keys: RowKeys::Container(Arc::clone(key)), picks: taken, rows: taken_rows });
+            let (keys, runs) = (RowKeys::Container(Arc::clone(key)), runs.clone());
+            all.push(PickedRows { keys, runs, picks: taken, rows: taken_rows });
             rows += taken_rows;
             if picks.is_empty() {
                 self.ready = None;
             }
-            if self.newest_first {
+            if self.newest_first || self.max_containers.is_some_and(|most| all.len() >= most) {
                 break;
             }
         }

@@ -1,15 +1,13 @@
 //! A running scan: yields the rows of a table as Arrow batches.
 
 use super::batch_reader::{BatchReader, RowCondition};
-use super::parallel::ParallelReader;
 use super::picker::Picker;
-use super::resources::ScanResources;
+use super::reading::Reading;
 use super::{Projection, ScanBounds, ScanRequest, Sources, TableView};
 use crate::error::Result;
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::SchemaRef;
-use std::sync::Arc;
 
 impl TableView {
     /// Scans rows in (key, time) order.
@@ -42,14 +40,9 @@ impl TableView {
         let (batch_rows, row_bytes) = self.batch_size(&sources, places.iter().chain(tested));
         let order = (request.limit, request.newest_first);
         let picker = Picker::new(&self.schema, &sources.list, bounds, batch_rows, order);
-        Ok(Scan {
-            reader: BatchReader::new(&self.schema, &sources.list, places, condition),
-            progress: Progress::Alone(Box::new(picker)),
-            resources: Arc::clone(&self.scans),
-            _sources: sources,
-            batch_bytes: batch_rows * row_bytes,
-            batches: 0,
-        })
+        let reader = BatchReader::new(&self.schema, &sources.list, places, condition);
+        let reading = Reading::new(picker, reader, sources, &self.scans, batch_rows * row_bytes);
+        Ok(Scan { reading, newest_first: request.newest_first })
     }
 
     /// Rows per batch with these columns, fewer if texts are long, and bytes per row.
@@ -69,65 +62,16 @@ impl TableView {
 /// Approximate maximum bytes of a text column in a batch.
 pub(crate) const BATCH_TEXT_BYTES: usize = 8 << 20;
 
-/// A scan that runs alone asks for helper threads each time it has yielded this many batches. A
-/// shorter scan would not pay for their start.
-const BATCHES_ALONE: usize = 16;
-
 /// Yields the rows of a scan as Arrow batches, in (key, time) order.
 pub struct Scan {
-    progress: Progress,
-    reader: BatchReader,
-    resources: Arc<ScanResources>,
-    /// Keeps their memory charged.
-    _sources: Sources,
-    batch_bytes: usize,
-    /// The batches that this thread has read alone.
-    batches: usize,
-}
-
-/// How the rest of the rows is read.
-enum Progress {
-    /// By this thread.
-    Alone(Box<Picker>),
-    /// By this thread and helpers.
-    Parallel(ParallelReader),
-    /// Not at all: the end has been reached, or an error was returned.
-    Ended,
+    reading: Reading<BatchReader>,
+    newest_first: bool,
 }
 
 impl Scan {
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
-        self.reader.output()
-    }
-
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        self.ask_for_helpers();
-        match &mut self.progress {
-            Progress::Alone(picker) => {
-                self.batches += 1;
-                let picked = picker.next(&mut self.reader.memos)?;
-                if picked.is_empty() {
-                    return Ok(None);
-                }
-                let batch = self.reader.read(picked)?;
-                Ok(Some(if picker.newest_first() { reversed(batch)? } else { batch }))
-            }
-            Progress::Parallel(parallel) => parallel.next(&mut self.reader),
-            Progress::Ended => Ok(None),
-        }
-    }
-
-    /// Lets helper threads read a long scan as well, if there are any.
-    fn ask_for_helpers(&mut self) {
-        let Progress::Alone(picker) = &self.progress else { return };
-        if picker.newest_first() || self.batches == 0 || !self.batches.is_multiple_of(BATCHES_ALONE) {
-            return;
-        }
-        if let Progress::Alone(picker) = std::mem::replace(&mut self.progress, Progress::Ended) {
-            let started = ParallelReader::start(picker, &self.reader, &self.resources, self.batch_bytes);
-            self.progress = started.map_or_else(Progress::Alone, Progress::Parallel);
-        }
+        self.reading.reader().output()
     }
 }
 
@@ -135,11 +79,8 @@ impl Iterator for Scan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.next_batch();
-        if !matches!(next, Ok(Some(_))) {
-            self.progress = Progress::Ended;
-        }
-        next.transpose()
+        let batch = self.reading.next()?;
+        Some(if self.newest_first { batch.and_then(reversed) } else { batch })
     }
 }
 

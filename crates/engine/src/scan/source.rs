@@ -13,7 +13,8 @@ use crate::memtable::sorted::Sorted;
 use crate::pool::Pool;
 use crate::schema::TableSchema;
 use crate::segment::Listed;
-use crate::segment::index::{Amounts, IndexBlock, LastValue};
+use crate::segment::amounts::Amounts;
+use crate::segment::index::{IndexBlock, LastValue};
 use crate::segment::page::{Dictionary, Page};
 use crate::segment::reader::{Place, Segment};
 use std::sync::Arc;
@@ -207,6 +208,21 @@ impl Source {
         }
     }
 
+    /// The time of a row.
+    pub(crate) fn time(&self, row: u64, memo: &mut PageMemo) -> Result<i64> {
+        match self {
+            Self::Memtable(sorted) => Ok(sorted.times[row as usize]),
+            Self::Segment { listed, schema, keep, .. } => {
+                let Some(time) = schema.time.map(|time| schema.columns[time].id) else { return Ok(0) };
+                let place = listed.segment.place(time, row as usize);
+                match memo.page(&listed.segment, time, place.page, *keep)?.as_deref() {
+                    Some(Page::Raw(lane)) => Ok(lane.value(place.at) as i64),
+                    _ => Ok(0),
+                }
+            }
+        }
+    }
+
     /// The number of rows in a run with a time below `bound`.
     pub(crate) fn rows_before(&self, run: &Run, bound: i64, memo: &mut PageMemo) -> Result<usize> {
         if bound <= run.times.0 {
@@ -215,28 +231,24 @@ impl Source {
         if bound > run.times.1 {
             return Ok(run.rows);
         }
-        match self {
-            Self::Memtable(sorted) => {
-                let start = run.start as usize;
-                Ok(sorted.times[start..start + run.rows].partition_point(|&time| time < bound))
-            }
-            Self::Segment { listed, schema, keep, .. } => {
-                let Some(time) = schema.time.map(|time| schema.columns[time].id) else { return Ok(0) };
-                // A binary search that reads only the time pages it touches.
-                let (mut low, mut high) = (0, run.rows);
-                while low < high {
-                    let middle = low + (high - low) / 2;
-                    let row = run.start as usize + middle;
-                    let place = listed.segment.place(time, row);
-                    let below = match memo.page(&listed.segment, time, place.page, *keep)?.as_deref() {
-                        Some(Page::Raw(lane)) => (lane.value(place.at) as i64) < bound,
-                        _ => false,
-                    };
-                    if below { low = middle + 1 } else { high = middle }
-                }
-                Ok(low)
-            }
+        self.rows_below(bound, run.start, (0, run.rows), memo)
+    }
+
+    /// The number of rows from `start` on with a time below `bound`, which is known to be within
+    /// `range`. A binary search that reads only the time pages it touches.
+    pub(crate) fn rows_below(
+        &self,
+        bound: i64,
+        start: u64,
+        range: (usize, usize),
+        memo: &mut PageMemo,
+    ) -> Result<usize> {
+        let (mut low, mut high) = range;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.time(start + middle as u64, memo)? < bound { low = middle + 1 } else { high = middle }
         }
+        Ok(low)
     }
 
     /// Appends a range of rows of a field or time column.
@@ -368,10 +380,11 @@ impl Source {
         self.pages(column, start, rows, memo, |page, at, take| codes.extend(number, page, at, take))
     }
 
-    /// Adds a range of a numeric field to the totals.
+    /// Adds a range of a numeric field to the totals. Without `extremes`, these lack the minimum
+    /// and maximum.
     pub(crate) fn add_up(
         &self,
-        column: (ColumnId, ColumnType),
+        (column, column_type, extremes): (ColumnId, ColumnType, bool),
         start: u64,
         rows: usize,
         memo: &mut PageMemo,
@@ -381,19 +394,19 @@ impl Source {
             Self::Memtable(sorted) => {
                 let mut lane = Lane::default();
                 let rows = &sorted.order[start as usize..start as usize + rows];
-                sorted.view.read_raw(column.0, &sorted.rows_with(column.0, rows), &mut lane);
-                add_lane(&lane, 0, lane.len(), column.1, amounts);
+                sorted.view.read_raw(column, &sorted.rows_with(column, rows), &mut lane);
+                add_lane(&lane, 0, lane.len(), extremes, column_type, amounts);
                 Ok(())
             }
             Self::Segment { listed, .. } => {
-                let stored = listed.segment.stored_type(column.0).unwrap_or(column.1);
+                let stored = listed.segment.stored_type(column).unwrap_or(column_type);
                 let mut sum = Amounts::none(stored);
-                self.pages(column.0, start, rows, memo, |page, at, take| {
+                self.pages(column, start, rows, memo, |page, at, take| {
                     if let Some(Page::Raw(lane)) = page {
-                        add_lane(lane, at, take, stored, &mut sum);
+                        add_lane(lane, at, take, extremes, stored, &mut sum);
                     }
                 })?;
-                amounts.merge(&sum.widened(stored, column.1), column.1);
+                amounts.merge(&sum.widened(stored, column_type), column_type);
                 Ok(())
             }
         }
@@ -445,7 +458,8 @@ pub(crate) struct Codes {
 
 /// Texts with more bytes are long: looking them up takes a tenth of a merge.
 const LONG_TEXT_BYTES: usize = 64;
-/// If fewer than an eighth of this many long texts of a row group were found, the rest is not looked up.
+/// If fewer than an eighth of this many long texts of a row group were found, the rest is not
+/// looked up.
 const LOOKED_UP: usize = 512;
 
 /// A dictionary, and the pool's codes for the entries seen so far.
@@ -457,7 +471,8 @@ impl Codes {
         Self { pool: Pool::default(), values: Vec::new(), nulls: NullMask::default(), known, looked_up: 0, found: 0 }
     }
 
-    /// The code of a text from a page without a dictionary. Equal long texts may get different codes.
+    /// The code of a text from a page without a dictionary. Equal long texts may get different
+    /// codes.
     fn code_of(&mut self, text: &[u8]) -> u32 {
         if text.len() <= LONG_TEXT_BYTES {
             return self.pool.intern(text);
@@ -522,9 +537,18 @@ impl PageMemo {
     }
 }
 
-fn add_lane(lane: &Lane, start: usize, len: usize, column_type: ColumnType, amounts: &mut Amounts) {
-    match lane.as_plain().filter(|_| lane.nulls() == &NullMask::default()) {
-        Some(values) => amounts.add_all(&values[start..start + len], column_type),
-        None => (start..start + len).filter_map(|row| lane.get(row)).for_each(|value| amounts.add(value, column_type)),
+/// Adds `len` values of a lane from `start`.
+fn add_lane(lane: &Lane, start: usize, len: usize, extremes: bool, column_type: ColumnType, amounts: &mut Amounts) {
+    let nulls = lane.nulls().nulls_within(start, len);
+    if extremes && nulls > 0 {
+        return (start..start + len).filter_map(|row| lane.get(row)).for_each(|raw| amounts.add(raw, column_type));
+    }
+    match lane.as_plain() {
+        Some(values) => amounts.add_all(&values[start..start + len], nulls, extremes, column_type),
+        None => {
+            let mut values = Vec::with_capacity(len);
+            lane.copy_raw(start, len, &mut values);
+            amounts.add_all(&values, nulls, extremes, column_type);
+        }
     }
 }

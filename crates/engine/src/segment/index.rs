@@ -14,6 +14,7 @@
 //! block: offset (8), stored bytes (4), plain bytes (4), CRC32C of the stored bytes (4), first row
 //! (8), containers (4), its last key, prefixed by its length (4).
 
+use super::amounts::{Amounts, Sum};
 use super::compression::{compressor, decompress};
 use crate::column_type::{ColumnType, widen};
 use crate::error::{Error, Result};
@@ -29,120 +30,6 @@ pub(crate) const BLOCK_CONTAINERS: usize = 128;
 /// With fewer rows per container than this, reading the rows is as cheap as reading the block's
 /// fields.
 const MIN_ROWS_FOR_FIELDS: usize = 32;
-
-/// The totals of a container's values in one column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Amounts {
-    /// Number of non-NULL values.
-    pub(crate) count: u64,
-    /// The minimum, as a raw value; meaningless if there are no values.
-    pub(crate) least: u64,
-    /// The maximum, as a raw value.
-    pub(crate) most: u64,
-    pub(crate) sum: Sum,
-}
-
-/// A sum, exact for integers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Sum {
-    Integer(i128),
-    Float(f64),
-}
-
-impl Amounts {
-    pub(crate) fn none(column_type: ColumnType) -> Self {
-        let sum = if column_type.is_float() { Sum::Float(0.0) } else { Sum::Integer(0) };
-        Self { count: 0, least: 0, most: 0, sum }
-    }
-
-    /// Adds one value.
-    pub(crate) fn add(&mut self, raw: u64, column_type: ColumnType) {
-        if self.count == 0 || is_less(raw, self.least, column_type) {
-            self.least = raw;
-        }
-        if self.count == 0 || is_less(self.most, raw, column_type) {
-            self.most = raw;
-        }
-        self.count += 1;
-        match &mut self.sum {
-            Sum::Float(sum) => *sum += as_float(raw, column_type),
-            Sum::Integer(sum) => *sum += as_integer(raw, column_type),
-        }
-    }
-
-    /// Adds values. They must not be NULL.
-    pub(crate) fn add_all(&mut self, raws: &[u64], column_type: ColumnType) {
-        if column_type.is_float() || column_type == ColumnType::UInt64 {
-            return raws.iter().for_each(|&raw| self.add(raw, column_type));
-        }
-        let Some(&first) = raws.first() else { return };
-        let (mut least, mut most, mut sum) = (first as i64, first as i64, 0i128);
-        for &raw in raws {
-            least = least.min(raw as i64);
-            most = most.max(raw as i64);
-            sum += i128::from(raw as i64);
-        }
-        let (least, most) = (least as u64, most as u64);
-        self.merge(&Self { count: raws.len() as u64, least, most, sum: Sum::Integer(sum) }, column_type);
-    }
-
-    /// The same totals for a column that has been widened.
-    #[must_use]
-    pub(crate) fn widened(self, from: ColumnType, to: ColumnType) -> Self {
-        if from == to {
-            return self;
-        }
-        let sum = match self.sum {
-            Sum::Integer(sum) if to.is_float() => Sum::Float(sum as f64),
-            sum => sum,
-        };
-        Self { least: widen(self.least, from, to), most: widen(self.most, from, to), sum, ..self }
-    }
-
-    /// Adds the totals of other values of the same column.
-    pub(crate) fn merge(&mut self, other: &Self, column_type: ColumnType) {
-        if other.count == 0 {
-            return;
-        }
-        if self.count == 0 || is_less(other.least, self.least, column_type) {
-            self.least = other.least;
-        }
-        if self.count == 0 || is_less(self.most, other.most, column_type) {
-            self.most = other.most;
-        }
-        self.count += other.count;
-        match (&mut self.sum, other.sum) {
-            (Sum::Float(sum), Sum::Float(other)) => *sum += other,
-            (Sum::Integer(sum), Sum::Integer(other)) => *sum += other,
-            // Both have the same column type.
-            _ => debug_assert!(false, "sums of two kinds"),
-        }
-    }
-}
-
-pub(crate) fn as_float(raw: u64, column_type: ColumnType) -> f64 {
-    match column_type {
-        ColumnType::Float32 => f64::from(f32::from_bits(raw as u32)),
-        _ => f64::from_bits(raw),
-    }
-}
-
-pub(crate) fn as_integer(raw: u64, column_type: ColumnType) -> i128 {
-    match column_type {
-        ColumnType::UInt64 => i128::from(raw),
-        _ => i128::from(raw as i64),
-    }
-}
-
-/// The order of values; NaN is the largest float.
-fn is_less(a: u64, b: u64, column_type: ColumnType) -> bool {
-    if column_type.is_float() {
-        let (a, b) = (as_float(a, column_type), as_float(b, column_type));
-        a < b || (b.is_nan() && !a.is_nan())
-    } else {
-        as_integer(a, column_type) < as_integer(b, column_type)
-    }
-}
 
 /// One container of a segment, for the writer.
 #[derive(Clone, Debug)]
@@ -239,7 +126,7 @@ impl IndexWriter {
         for &(place, rows) in places {
             if let Some(total) = field.amounts.get_mut(place) {
                 if let (Some(values), 0) = (lane.as_plain(), lane.nulls().nulls()) {
-                    total.add_all(&values[row..row + rows], column_type);
+                    total.add_all(&values[row..row + rows], 0, true, column_type);
                 } else {
                     let values = (row..row + rows).filter_map(|row| lane.get(row));
                     values.for_each(|value| total.add(value, column_type));

@@ -7,6 +7,7 @@
 //! 3. [`reader`]: an open segment. It reads pages and index blocks on demand and keeps them in
 //!    [`cache`].
 
+pub(crate) mod amounts;
 pub(crate) mod cache;
 pub(crate) mod compression;
 mod division;

@@ -48,8 +48,8 @@ impl Page {
     /// The page in the least memory that allows reading each value individually.
     pub(super) fn packed(self) -> Self {
         match self {
-            Self::Raw(lane) => Self::Raw(lane.pack()),
-            Self::Codes(lane, dictionary) => Self::Codes(lane.pack(), dictionary),
+            Self::Raw(lane) => Self::Raw(lane.into_packed()),
+            Self::Codes(lane, dictionary) => Self::Codes(lane.into_packed(), dictionary),
             Self::Bytes(bytes) => Self::Bytes(bytes),
         }
     }

@@ -6,10 +6,10 @@
 //! 2. Each page ([`division`](super::division)) is encoded and written with its CRC-32. It is
 //!    compressed with zstd if that saves a sixteenth. Its minimum and maximum go to the column index.
 
+use super::amounts::{as_float, as_integer};
 use super::compression::compressor;
 use super::division::{Pages, Shape};
 use super::encoding::{self, Physical};
-use super::index::{as_float, as_integer};
 use super::lists::Lists;
 use super::page_header::{DataHeader, Encoding, PageHeader};
 use super::page_output::PageOutput;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The engine's modules from the bottom up. A module imports only from its own row and the rows
 /// above it.
 const ORDER: [&[&str]; 15] = [
-    &["ids", "error", "settings"],
+    &["ids", "error", "settings", "sums"],
     &["io", "memory", "shipping", "sharing"],
     &["decimal", "column_type", "check", "constraints", "schema", "defining", "key", "lane", "pool", "array", "column"],
     &["write"],

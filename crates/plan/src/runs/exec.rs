@@ -20,13 +20,26 @@ use std::sync::Arc;
 
 /// Outputs one row per run. If the input is sorted by the group keys, each run is a whole group.
 #[derive(Debug)]
-pub(super) struct RunAggregate {
+pub(crate) struct RunAggregate {
     pub(super) input: Arc<dyn ExecutionPlan>,
     pub(super) groups: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) calls: Vec<Call>,
     pub(super) schema: SchemaRef,
     pub(super) properties: Arc<PlanProperties>,
 }
+
+impl RunAggregate {
+    /// The expressions of the group columns, which come first.
+    pub(crate) fn groups(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.groups
+    }
+
+    /// Its input.
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+}
+
 impl DisplayAs for RunAggregate {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -57,7 +70,7 @@ impl ExecutionPlan for RunAggregate {
         Ok(recursion)
     }
 
-    /// This rule is the last one that changes plans, so replaced children keep their order.
+    /// Rules that run later replace children by ones with the same order.
     fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,

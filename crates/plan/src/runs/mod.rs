@@ -28,7 +28,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
-use exec::RunAggregate;
+pub(crate) use exec::RunAggregate;
 use fleetdb_functions::whole_sum::SUM;
 use std::sync::Arc;
 use totals::{Call, Function};
@@ -65,7 +65,7 @@ impl PhysicalOptimizerRule for AggregateRuns {
 fn calls_of(aggregate: &AggregateExec) -> Option<Vec<Call>> {
     let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
     let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
-    let one_set = aggregate.group_expr().groups().len() == 1 && !aggregate.group_expr().expr().is_empty();
+    let one_set = !aggregate.group_expr().has_grouping_set() && !aggregate.group_expr().expr().is_empty();
     if !whole || !plain || !one_set {
         return None;
     }

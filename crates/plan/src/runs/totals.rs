@@ -10,7 +10,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
-use fleetdb_functions::whole_sum::{Whole, sum_of};
+use fleetdb_engine::sum_of_floats;
+use fleetdb_functions::whole_sum::{Whole, for_each_word, masked, sum_of};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,12 +72,14 @@ impl Call {
         Ok(match (self.function, &self.data_type) {
             (Function::Rows, _) => Box::new(Count { of_values: false, ..Count::default() }),
             (Function::Count, _) => Box::new(Count { of_values: true, ..Count::default() }),
-            (Function::Avg, DataType::Int64) => Box::new(WholeToFloat::new(true)),
-            (Function::Avg, _) => Box::new(FloatSum::new(true)),
-            (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => Box::new(WholeToFloat::new(false)),
+            (Function::Avg, DataType::Int64) => Box::new(FloatTotal::<i128>::new(true)),
+            (Function::Avg, _) => Box::new(FloatTotal::<f64>::new(true)),
+            (Function::Sum, DataType::Int64) if self.result == DataType::Float64 => {
+                Box::new(FloatTotal::<i128>::new(false))
+            }
             (Function::Sum, DataType::Int64) => Box::new(WholeTotal::<Int64Type>::default()),
             (Function::Sum, DataType::UInt64) => Box::new(WholeTotal::<UInt64Type>::default()),
-            (Function::Sum, _) => Box::new(FloatSum::new(false)),
+            (Function::Sum, _) => Box::new(FloatTotal::<f64>::new(false)),
             (Function::Min | Function::Max, data_type) => extreme(self.function, data_type)?,
         })
     }
@@ -217,29 +220,28 @@ impl<T: Whole> Total for WholeTotal<T> {
     }
 }
 
-/// The sum or average of integers as a float. The sum itself is exact, and is rounded once.
-struct WholeToFloat {
+/// The sum or average of numbers as a float.
+struct FloatTotal<S> {
     average: bool,
-    sum: i128,
+    sum: S,
     count: u64,
     done: Vec<Option<f64>>,
 }
 
-impl WholeToFloat {
+impl<S: Default> FloatTotal<S> {
     fn new(average: bool) -> Self {
-        Self { average, sum: 0, count: 0, done: Vec::new() }
+        Self { average, sum: S::default(), count: 0, done: Vec::new() }
     }
 }
 
-impl Total for WholeToFloat {
+impl<S: Sum> Total for FloatTotal<S> {
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
-        let Some(values) = values.as_primitive_opt::<Int64Type>() else { return };
         self.count += present(values.nulls(), &rows);
-        self.sum += sum_of(values, rows).unwrap_or(0);
+        self.sum.add(values, rows);
     }
 
     fn close(&mut self) {
-        let (sum, count) = (std::mem::take(&mut self.sum) as f64, std::mem::take(&mut self.count));
+        let (sum, count) = (std::mem::take(&mut self.sum).to_float(), std::mem::take(&mut self.count));
         self.done.push((count > 0).then(|| if self.average { sum / count as f64 } else { sum }));
     }
 
@@ -248,52 +250,41 @@ impl Total for WholeToFloat {
     }
 }
 
-/// The sum or average of floats.
-struct FloatSum {
-    average: bool,
-    sum: f64,
-    count: u64,
-    done: Vec<Option<f64>>,
+/// A sum that becomes a float.
+trait Sum: Default + Send {
+    /// Adds the values that are not NULL.
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>);
+
+    fn to_float(self) -> f64;
 }
 
-impl FloatSum {
-    fn new(average: bool) -> Self {
-        Self { average, sum: 0.0, count: 0, done: Vec::new() }
+/// The exact sum of integers, which is rounded once.
+impl Sum for i128 {
+    fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
+        let sum = values.as_primitive_opt::<Int64Type>().and_then(|values| sum_of(values, rows));
+        *self += sum.unwrap_or(0);
+    }
+
+    fn to_float(self) -> f64 {
+        self as f64
     }
 }
 
-impl Total for FloatSum {
+impl Sum for f64 {
     fn add(&mut self, values: &ArrayRef, rows: Range<usize>) {
         let Some(values) = values.as_primitive_opt::<Float64Type>() else { return };
-        // Four independent sums: with a single one, each addition would wait for the one before.
-        let mut sums = [0.0; 4];
         let (values, nulls) = (&values.values()[rows.clone()], values.nulls().filter(|nulls| nulls.null_count() > 0));
-        self.count += present(nulls, &rows);
-        if let Some(nulls) = nulls {
-            let present = nulls.inner().slice(rows.start, rows.len());
-            for (values, word) in values.chunks(64).zip(present.bit_chunks().iter_padded()) {
-                for (place, value) in values.iter().enumerate() {
-                    // Branch-free, because scattered NULLs would cause branch mispredictions.
-                    let mask = (word >> place & 1).wrapping_neg();
-                    sums[place % 4] += f64::from_bits(value.to_bits() & mask);
-                }
-            }
-        } else {
-            let (fours, rest) = values.as_chunks::<4>();
-            for four in fours {
-                sums.iter_mut().zip(four).for_each(|(sum, value)| *sum += value);
-            }
-            sums[0] += rest.iter().sum::<f64>();
-        }
-        self.sum += sums.iter().sum::<f64>();
+        let Some(nulls) = nulls else {
+            *self += sum_of_floats(values, |value| value);
+            return;
+        };
+        for_each_word(nulls, rows, |word, range| {
+            let masked = masked(&values[range.clone()], word, Self::to_bits);
+            *self += sum_of_floats(&masked[..range.len()], Self::from_bits);
+        });
     }
 
-    fn close(&mut self) {
-        let (sum, count) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.count));
-        self.done.push((count > 0).then(|| if self.average { sum / count as f64 } else { sum }));
-    }
-
-    fn take(&mut self) -> Result<ArrayRef> {
-        Ok(Arc::new(Float64Array::from(std::mem::take(&mut self.done))))
+    fn to_float(self) -> f64 {
+        self
     }
 }

@@ -8,6 +8,7 @@ mod files;
 mod keyed;
 mod long_lists;
 mod merge;
+mod newest_buckets;
 mod prepared;
 mod resources;
 mod temporary;
@@ -22,7 +23,11 @@ use fleetdb_query::Session;
 use std::sync::Arc;
 
 fn session() -> (Arc<Database>, Session) {
-    let db = Arc::new(Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap());
+    session_in(&MemoryStorage::new())
+}
+
+fn session_in(storage: &Arc<MemoryStorage>) -> (Arc<Database>, Session) {
+    let db = Arc::new(Database::open_with(Io::memory(Arc::clone(storage)), Settings::default()).unwrap());
     let session = Session::new(Arc::clone(&db), fleetdb_postgres::Postgres::new()).unwrap();
     session
         .sql("CREATE TABLE cpu (host TEXT, ts TIMESTAMP(0), usage BIGINT, load DOUBLE, PRIMARY KEY (host, ts))")

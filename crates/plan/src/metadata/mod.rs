@@ -1,38 +1,45 @@
 //! Answers aggregates over whole containers from the container index, without reading their rows.
 //!
-//! `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key
-//! columns, become [`ContainerAggregate`], which EXPLAIN shows. The same applies to queries for the
-//! newest row of every container (`last(value, time)` by key, `DISTINCT ON (key) ... ORDER BY key,
-//! time DESC`). The engine takes what it can from the container index of each segment, and
-//! aggregates the rows that a time bound cuts off. It handles deletes, overlaps and retention as a
-//! scan does, so the results are exact.
+//! 1. `count`, `sum`, `min`, `max` and `avg` over a scan, without GROUP BY or grouped by all key
+//!    columns, become [`ContainerAggregate`], which EXPLAIN shows. The same applies to queries for
+//!    the newest row of every container (`last(value, time)` by key, `DISTINCT ON (key) ... ORDER
+//!    BY key, time DESC`). The engine takes what it can from the container index of each segment,
+//!    and aggregates the rows that a time bound cuts off.
+//! 2. If rows are grouped by all key columns and `time_bucket`, and a container has many rows in a
+//!    bucket, the engine adds up the values of each bucket without making batches of rows.
+//!
+//! The engine handles deletes, overlaps and retention as a scan does, so the results are exact.
+
+mod outputs;
 
 use crate::plan_nodes::leaf_plan;
-use crate::pushdown::scalar;
 use crate::scan::FleetScan;
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
-use datafusion::common::ScalarValue;
+use crate::time_buckets::bucket_spans;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
-use fleetdb_engine::{ColumnSum, ColumnTotals, ContainerSummaries, ContainerSummary, LastRows, Role};
-use fleetdb_functions::errors::query_error;
-use fleetdb_functions::whole_sum::Whole;
+use fleetdb_engine::{BucketSummaries, BucketTotals, ContainerSummaries, ContainerSummary, LastRows};
+use fleetdb_functions::bucket::BucketSpans;
+use fleetdb_functions::errors::{engine_error, query_error};
+use outputs::Output;
 use std::fmt;
 use std::sync::Arc;
 
 /// Number of containers processed per batch.
 const BATCH_ROWS: usize = 8_192;
+
+/// If a container has fewer rows in a bucket, batches of rows are aggregated faster.
+const MIN_BUCKET_ROWS: u64 = 32;
 
 /// The optimizer rule. See the module documentation.
 #[derive(Debug)]
@@ -59,28 +66,11 @@ impl PhysicalOptimizerRule for AnswerFromContainers {
     }
 }
 
-/// One output column.
-#[derive(Clone, Copy, Debug)]
-enum Output {
-    /// A key column, by its index in the key.
-    Key(usize),
-    Rows,
-    FirstTime,
-    LastTime,
-    /// These refer to a field by its index in `fields`.
-    Count(usize),
-    Sum(usize),
-    Min(usize),
-    Max(usize),
-    Avg(usize),
-    /// A column of the newest row, by its index in the table.
-    Last(usize),
-}
-
 /// The state of an answer.
 enum Parts {
     Newest(LastRows),
     Groups(ContainerSummaries),
+    Buckets(BucketSummaries),
     /// Without groups: the remaining containers, and the totals of those already processed.
     Adding(ContainerSummaries, Option<ContainerSummary>),
     All(Option<ContainerSummary>),
@@ -95,6 +85,8 @@ pub(crate) struct ContainerAggregate {
     fields: Vec<usize>,
     outputs: Vec<Output>,
     grouped: bool,
+    /// The time buckets by which rows are grouped as well.
+    buckets: Option<Arc<BucketSpans>>,
     /// Whether all outputs are columns of the containers' newest rows.
     newest: bool,
     schema: SchemaRef,
@@ -107,36 +99,54 @@ impl ContainerAggregate {
         let scan = FleetScan::of(aggregate.input()).filter(|scan| scan.is_unlimited())?;
         let whole = matches!(aggregate.mode(), AggregateMode::Single | AggregateMode::SinglePartitioned);
         let plain = aggregate.limit_options().is_none() && aggregate.filter_expr().iter().all(Option::is_none);
-        if !whole || !plain || aggregate.group_expr().groups().len() > 1 {
+        if !whole || !plain || aggregate.group_expr().has_grouping_set() {
             return None;
         }
         let table = scan.table();
-        let (mut outputs, mut fields) = (Vec::new(), Vec::new());
+        let (mut outputs, mut fields, mut buckets) = (Vec::new(), Vec::new(), None);
         for (expr, _) in aggregate.group_expr().expr() {
-            let place = scan.place(expr.downcast_ref::<Column>()?.index())?;
-            outputs.push(Output::Key(table.key.iter().position(|key| *key == place)?));
+            if let Some(column) = expr.downcast_ref::<Column>() {
+                let place = scan.place(column.index())?;
+                outputs.push(Output::Key(table.key.iter().position(|key| *key == place)?));
+            } else {
+                // A second bucket would divide the first.
+                let previous = buckets.replace(Arc::new(long_buckets(scan, expr)?));
+                outputs.push(previous.is_none().then_some(Output::Bucket)?);
+            }
         }
         let mut grouped: Vec<usize> =
             outputs.iter().filter_map(|out| if let Output::Key(key) = out { Some(*key) } else { None }).collect();
         grouped.sort_unstable();
         grouped.dedup();
         // Several containers would have to be combined into a group.
-        if !grouped.is_empty() && grouped.len() < table.key.len() || table.time.is_none() {
+        let is_whole_key = grouped.len() == table.key.len();
+        if !is_whole_key && (buckets.is_some() || !grouped.is_empty()) || table.time.is_none() {
             return None;
         }
         for function in aggregate.aggr_expr() {
-            outputs.push(output(scan, function, &mut fields)?);
+            outputs.push(Output::of(scan, function, &mut fields)?);
         }
         let newest = outputs.iter().any(|out| matches!(out, Output::Last(_)));
         let of_rows = |out: &Output| matches!(out, Output::Last(_) | Output::LastTime | Output::Key(_));
-        if newest && (grouped.is_empty() || !outputs.iter().all(of_rows)) {
+        if newest && (grouped.is_empty() || buckets.is_some() || !outputs.iter().all(of_rows)) {
             return None;
         }
         let schema = aggregate.schema();
         // Containers arrive in key order, like the groups of a streaming aggregate.
         let properties = Arc::clone(aggregate.properties());
-        let grouped = !grouped.is_empty();
-        Some(Self { newest, scan: scan.clone(), fields, outputs, grouped, schema, properties })
+        let grouped = !grouped.is_empty() || buckets.is_some();
+        Some(Self { newest, scan: scan.clone(), fields, outputs, grouped, buckets, schema, properties })
+    }
+
+    /// The scan, and the time buckets in an output column.
+    pub(crate) fn buckets_in(&self, column: usize) -> Option<(&FleetScan, &BucketSpans)> {
+        let buckets = self.buckets.as_deref().filter(|_| matches!(self.outputs.get(column), Some(Output::Bucket)));
+        buckets.map(|buckets| (&self.scan, buckets))
+    }
+
+    /// The same for rows from a time on.
+    pub(crate) fn since(&self, from: i64) -> Self {
+        Self { scan: self.scan.since(from), ..self.clone() }
     }
 
     /// Starts computing the answer.
@@ -149,10 +159,20 @@ impl ContainerAggregate {
             let rows = view.count_of(&request).map_err(query_error)?;
             return Ok(Parts::All(Some(ContainerSummary {
                 key: Vec::new(),
+                bucket: None,
                 rows,
                 times: (0, 0),
                 amounts: Vec::new(),
             })));
+        }
+        if let Some(buckets) = &self.buckets {
+            let spans = Arc::clone(buckets);
+            let totals = BucketTotals {
+                columns: self.fields.clone(),
+                extremes: self.outputs.iter().any(|out| matches!(out, Output::Min(_) | Output::Max(_))),
+                bucket_of: Arc::new(move |time| spans.span(time).map_err(engine_error)),
+            };
+            return Ok(Parts::Buckets(view.buckets(&request, &totals).map_err(query_error)?));
         }
         let containers = view.containers(&request, &self.fields).map_err(query_error)?;
         Ok(match self.grouped {
@@ -169,6 +189,14 @@ impl ContainerAggregate {
                 let groups = containers.by_ref().take(BATCH_ROWS).map(|group| group.map(Some).map_err(query_error));
                 let groups = groups.collect::<Result<Vec<_>>>()?;
                 (!groups.is_empty()).then(|| self.batch(&groups)).transpose()
+            }
+            Parts::Buckets(buckets) => {
+                let Some(groups) = buckets.next().transpose().map_err(query_error)? else { return Ok(None) };
+                let groups: Vec<_> = groups.into_iter().map(Some).collect();
+                Ok(Some(match groups.is_empty() {
+                    true => RecordBatch::new_empty(Arc::clone(&self.schema)),
+                    false => self.batch(&groups)?,
+                }))
             }
             Parts::Adding(containers, all) => {
                 let mut left = BATCH_ROWS;
@@ -210,132 +238,28 @@ impl ContainerAggregate {
     }
 
     fn batch(&self, rows: &[Option<ContainerSummary>]) -> Result<RecordBatch> {
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.outputs.len());
-        for (output, field) in self.outputs.iter().zip(self.schema.fields()) {
-            let data_type = field.data_type();
-            let values = rows.iter().map(|row| value(*output, row.as_ref(), data_type));
-            columns.push(ScalarValue::iter_to_array(values.collect::<Result<Vec<_>>>()?)?);
-        }
+        let outputs = self.outputs.iter().zip(self.schema.fields());
+        let columns = outputs.map(|(output, field)| output.column(rows, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
+}
+
+/// The buckets of a group expression; `None` if it has none, or if a container has few rows in a
+/// bucket.
+fn long_buckets(scan: &FleetScan, expr: &Arc<dyn PhysicalExpr>) -> Option<BucketSpans> {
+    let spans = bucket_spans(scan, expr)?;
+    let (first, last) = scan.segments().times?;
+    let width = spans.span(last).ok().map(|span| span.end.abs_diff(span.start))?;
+    let buckets = (last.abs_diff(first) / width.max(1)).saturating_add(1);
+    (scan.segments().rows_of_container() / buckets >= MIN_BUCKET_ROWS).then_some(spans)
 }
 
 fn merge(all: &mut ContainerSummary, other: &ContainerSummary) {
     all.rows += other.rows;
     all.times = (all.times.0.min(other.times.0), all.times.1.max(other.times.1));
     all.amounts.iter_mut().zip(&other.amounts).for_each(|(all, other)| all.merge(other));
-}
-
-/// The output for an aggregate function; `None` if the container index cannot provide it.
-fn output(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<usize>) -> Option<Output> {
-    if let Some(place) = newest(scan, function) {
-        return Some(Output::Last(place));
-    }
-    if function.is_distinct() || !function.order_bys().is_empty() {
-        return None;
-    }
-    let [argument] = <[_; 1]>::try_from(function.expressions()).ok()?;
-    let name = function.fun().name();
-    if let Some(literal) = argument.downcast_ref::<Literal>() {
-        return (name == "count" && !literal.value().is_null()).then_some(Output::Rows);
-    }
-    let (column, cast) = match argument.downcast_ref::<CastExpr>() {
-        Some(cast) => (cast.expr().downcast_ref::<Column>()?, Some(cast.cast_type())),
-        None => (argument.downcast_ref::<Column>()?, None),
-    };
-    let table = scan.table();
-    let place = scan.place(column.index())?;
-    let column = &table.columns[place];
-    match (column.role, name, cast) {
-        (Role::Time, "count", None) => return Some(Output::Rows),
-        (Role::Time, "min", None) => return Some(Output::FirstTime),
-        (Role::Time, "max", None) => return Some(Output::LastTime),
-        (Role::Field, ..) if column.column_type.is_numeric() => {}
-        _ => return None,
-    }
-    let field = fields.iter().position(|field| *field == place).unwrap_or_else(|| {
-        fields.push(place);
-        fields.len() - 1
-    });
-    // DataFusion widens the type before adding; the engine adds in 128 bits.
-    let wide = |to: &DataType| matches!(to, DataType::Int64 | DataType::UInt64 | DataType::Float64);
-    match name {
-        "count" if cast.is_none() => Some(Output::Count(field)),
-        "min" if cast.is_none() => Some(Output::Min(field)),
-        "max" if cast.is_none() => Some(Output::Max(field)),
-        "sum" if cast.is_none_or(wide) => Some(Output::Sum(field)),
-        "avg" if cast.is_none_or(wide) && !column.column_type.is_decimal() => Some(Output::Avg(field)),
-        _ => None,
-    }
-}
-
-/// The column whose newest value a function returns: `last(value, time)`, or the expansion of
-/// DISTINCT ON, which is the first value in descending order of time or the last in ascending
-/// order.
-fn newest(scan: &FleetScan, function: &AggregateFunctionExpr) -> Option<usize> {
-    let table = scan.table();
-    let place = |expr: &Arc<dyn PhysicalExpr>| scan.place(expr.downcast_ref::<Column>()?.index());
-    let arguments = function.expressions();
-    let value = place(arguments.first()?)?;
-    let by_time = |falling: bool| {
-        // Within a container, the key columns are constant, so sorting by them has no effect.
-        let mut order =
-            function.order_bys().iter().filter(|sort| !place(&sort.expr).is_some_and(|p| table.key.contains(&p)));
-        let time = order.next().is_some_and(|sort| {
-            table.time.is_some() && place(&sort.expr) == table.time && sort.options.descending == falling
-        });
-        time && order.next().is_none()
-    };
-    let is_newest = match function.fun().name() {
-        "last" => arguments.len() == 2 && table.time.is_some() && place(&arguments[1]) == table.time,
-        "first_value" => !function.ignore_nulls() && by_time(true),
-        "last_value" => !function.ignore_nulls() && by_time(false),
-        _ => false,
-    };
-    (is_newest && !function.is_distinct()).then_some(value)
-}
-
-/// One output value. Without rows, only counts have a value.
-fn value(output: Output, row: Option<&ContainerSummary>, data_type: &DataType) -> Result<ScalarValue> {
-    let amount = |field: usize| row.and_then(|row| row.amounts.get(field)).filter(|amount| amount.count > 0);
-    let count = |count: u64| i64::try_from(count).map(|count| ScalarValue::Int64(Some(count)));
-    let known = match output {
-        Output::Rows => count(row.map_or(0, |row| row.rows)).ok(),
-        Output::Count(field) => count(amount(field).map_or(0, |amount| amount.count)).ok(),
-        Output::FirstTime => row.map(|row| ScalarValue::Int64(Some(row.times.0))),
-        Output::LastTime => row.map(|row| ScalarValue::Int64(Some(row.times.1))),
-        Output::Key(key) => row.and_then(|row| row.key.get(key)).map(scalar),
-        Output::Min(field) => amount(field).map(|amount| scalar(&amount.min)),
-        Output::Max(field) => amount(field).map(|amount| scalar(&amount.max)),
-        Output::Sum(field) => amount(field).map(|amount| total(amount, data_type)).transpose()?,
-        // This is a column of a row, not a total of a container.
-        Output::Last(_) => None,
-        Output::Avg(field) => amount(field).map(|amount| {
-            let sum = match amount.sum {
-                ColumnSum::Float(sum) => sum,
-                ColumnSum::Integer(sum) => sum as f64,
-                ColumnSum::Decimal { unscaled, scale } => unscaled as f64 / 10f64.powi(i32::from(scale)),
-            };
-            ScalarValue::Float64(Some(sum / amount.count as f64))
-        }),
-    };
-    match known {
-        Some(known) => known.cast_to(data_type),
-        None => ScalarValue::try_from(data_type),
-    }
-}
-
-fn total(amount: &ColumnTotals, data_type: &DataType) -> Result<ScalarValue> {
-    Ok(match amount.sum {
-        ColumnSum::Float(sum) => ScalarValue::Float64(Some(sum)),
-        ColumnSum::Integer(sum) if data_type.is_floating() => ScalarValue::Float64(Some(sum as f64)),
-        ColumnSum::Integer(sum) if *data_type == DataType::UInt64 => {
-            ScalarValue::UInt64(Some(UInt64Type::narrow(sum)?))
-        }
-        ColumnSum::Integer(sum) => ScalarValue::Int64(Some(Int64Type::narrow(sum)?)),
-        ColumnSum::Decimal { unscaled, scale } => ScalarValue::Decimal128(Some(unscaled), 38, scale as i8),
-    })
 }
 
 impl fmt::Debug for ContainerAggregate {
