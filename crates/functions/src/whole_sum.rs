@@ -34,6 +34,7 @@ pub static SUM: LazyLock<Arc<AggregateUDF>> =
 
 /// The type of partial sums.
 const STATE: DataType = DataType::Decimal128(38, 0);
+
 /// The error for a sum that is out of range of its type.
 pub(crate) fn sum_out_of_range() -> DataFusionError {
     let message = "bigint out of range: a sum is larger than its type; add up numerics, as in sum(v::numeric(38, 0))";
@@ -78,31 +79,29 @@ pub fn sum_of<T: Whole>(values: &PrimitiveArray<T>, rows: Range<usize>) -> Optio
         return Some(sum_of_integers(raws, T::IS_SIGNED));
     };
     let mut sum = 0;
-    let is_present = for_each_word(nulls, rows, |word, range| {
-        let masked = masked(&raws[range.clone()], word, |raw| raw);
-        sum += sum_of_integers(&masked[..range.len()], T::IS_SIGNED);
-    });
+    let is_present = for_each_masked(raws, nulls, rows, |raw| raw, |raws| sum += sum_of_integers(raws, T::IS_SIGNED));
     is_present.then_some(sum)
 }
 
-/// Visits the words of validity of a range of rows, each with the rows' places in the range.
-/// Returns whether a row is not NULL.
-pub fn for_each_word(nulls: &NullBuffer, rows: Range<usize>, mut visit: impl FnMut(u64, Range<usize>)) -> bool {
+/// Visits the bits of values, up to 64 at a time, with 0 for NULL. `rows` are the values' places in
+/// `nulls`. Returns whether a value is not NULL. NULLs take no branch, because scattered ones would
+/// cause branch mispredictions.
+pub fn for_each_masked<T: Copy>(
+    values: &[T],
+    nulls: &NullBuffer,
+    rows: Range<usize>,
+    bits: impl Fn(T) -> u64,
+    mut visit: impl FnMut(&[u64]),
+) -> bool {
     let present = nulls.inner().slice(rows.start, rows.len());
-    for (number, word) in present.bit_chunks().iter_padded().take(rows.len().div_ceil(64)).enumerate() {
-        visit(word, number * 64..rows.len().min(number * 64 + 64));
+    for (values, word) in values.chunks(64).zip(present.bit_chunks().iter_padded()) {
+        let mut masked = [0; 64];
+        for (place, (masked, &value)) in masked.iter_mut().zip(values).enumerate() {
+            *masked = bits(value) & (word >> place & 1).wrapping_neg();
+        }
+        visit(&masked[..values.len()]);
     }
     present.count_set_bits() > 0
-}
-
-/// The bits of up to 64 values, 0 for those whose bit in a word of validity is 0. It has no
-/// branches, because scattered NULLs would cause branch mispredictions.
-pub fn masked<T: Copy>(values: &[T], word: u64, bits: impl Fn(T) -> u64) -> [u64; 64] {
-    let mut masked = [0; 64];
-    for (place, (masked, &value)) in masked.iter_mut().zip(values).enumerate() {
-        *masked = bits(value) & (word >> place & 1).wrapping_neg();
-    }
-    masked
 }
 
 /// Instantiates an expression for either integer type.

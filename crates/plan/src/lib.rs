@@ -5,8 +5,9 @@
 //!    tables. [`table`] presents a table to DataFusion: which filters are pushed down into the scan
 //!    ([`pushdown`]), the [`scan`] itself, and the sink for inserted rows ([`insert`]).
 //!    [`temporary`] are the tables of one session.
-//! 2. [`metadata`] answers aggregates without a scan, [`runs`] those whose groups are consecutive,
-//!    and [`newest_buckets`] those of which only the newest time buckets are wanted.
+//! 2. [`metadata`] answers aggregates without a scan. [`runs`] computes aggregates whose groups are
+//!    consecutive rows. [`newest_buckets`] runs an aggregate for its newest time buckets first, if
+//!    the query limits its answer to these.
 //! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
 //!    [`gapfill`] and [`asof`] add plan nodes, which [`planner`] plans.
 //! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.

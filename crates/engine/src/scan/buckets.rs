@@ -209,7 +209,7 @@ impl BucketReader {
                 let (rows, last) = match last < found.bucket.end {
                     true => (rest.rows, last),
                     false => {
-                        let rows = rows_below(found.bucket.end, rest, source, memo)?.max(1);
+                        let rows = leading_rows_below(found.bucket.end, rest, source, memo)?.max(1);
                         (rows, source.time(rest.start + rows as u64 - 1, memo)?)
                     }
                 };
@@ -276,7 +276,7 @@ impl PickReader for BucketReader {
 
 /// The number of rows of a span with a time below `bound`, which the first row has. Most buckets
 /// are short compared with a container, so the search begins at its first row.
-fn rows_below(bound: i64, span: RowSpan, source: &Source, memo: &mut PageMemo) -> Result<usize> {
+fn leading_rows_below(bound: i64, span: RowSpan, source: &Source, memo: &mut PageMemo) -> Result<usize> {
     let (mut low, mut step) = (1, FIRST_STEP_ROWS);
     while low + step < span.rows && source.time(span.start + (low + step) as u64, memo)? < bound {
         (low, step) = (low + step + 1, step * 2);

@@ -256,16 +256,14 @@ impl TableView {
     /// A number of rows that the table has at most, found without reading: rows that were deleted or
     /// replaced count until they are merged.
     pub fn max_rows(&self) -> u64 {
-        let in_segments: u64 = self.segments.iter().map(|listed| listed.segment.facts.rows).sum();
-        in_segments + self.memtables.iter().map(|memtable| memtable.rows() as u64).sum::<u64>()
+        self.segment_totals().rows + self.memtables.iter().map(|memtable| memtable.rows() as u64).sum::<u64>()
     }
 
     /// A number of containers that the table has at least, found without reading: the most that one
     /// segment or memtable has. Deleted ones may be among them.
     pub fn min_containers(&self) -> u64 {
-        let in_segments = self.segments.iter().map(|listed| listed.segment.facts.containers);
         let in_memtables = self.memtables.iter().map(|memtable| memtable.containers() as u64);
-        in_segments.chain(in_memtables).max().unwrap_or(0)
+        in_memtables.fold(self.segment_totals().max_containers, u64::max)
     }
 
     /// What is known of the table's segments without reading.

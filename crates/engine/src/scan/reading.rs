@@ -14,7 +14,7 @@ pub(super) struct Reading<R: PickReader> {
     resources: Arc<ScanResources>,
     /// Keeps their memory charged.
     _sources: Sources,
-    /// Memory of what the reader makes of them.
+    /// Memory of what the reader makes of the rows that are picked at once.
     batch_bytes: usize,
     /// How many times this thread has picked alone since it asked for helpers; see
     /// [`PickReader::PICKS_ALONE`].

@@ -43,8 +43,8 @@ impl Amounts {
         }
     }
 
-    /// Adds values of which `nulls` are NULL; the raw value of NULL is 0. Without `extremes`, the
-    /// minimum and maximum stay as they are; with them, no value may be NULL.
+    /// Adds values. `nulls` counts the NULLs among them, whose raw value is 0. Without `extremes`,
+    /// the minimum and maximum stay as they are; with them, no value may be NULL.
     pub(crate) fn add_all(&mut self, raws: &[u64], nulls: usize, extremes: bool, column_type: ColumnType) {
         let sum = sum_of(raws, column_type);
         if !extremes {

@@ -11,7 +11,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use fleetdb_engine::sum_of_floats;
-use fleetdb_functions::whole_sum::{Whole, for_each_word, masked, sum_of};
+use fleetdb_functions::whole_sum::{Whole, for_each_masked, sum_of};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
@@ -278,10 +278,7 @@ impl Sum for f64 {
             *self += sum_of_floats(values, |value| value);
             return;
         };
-        for_each_word(nulls, rows, |word, range| {
-            let masked = masked(&values[range.clone()], word, Self::to_bits);
-            *self += sum_of_floats(&masked[..range.len()], Self::from_bits);
-        });
+        for_each_masked(values, nulls, rows, Self::to_bits, |bits| *self += sum_of_floats(bits, Self::from_bits));
     }
 
     fn to_float(self) -> f64 {
