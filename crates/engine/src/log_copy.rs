@@ -107,8 +107,8 @@ impl Database {
         (state, manifest.definitions())
     }
 
-    /// Waits until everything written so far is as durable as this level. It is for writes that did
-    /// not name one.
+    /// Waits until everything written so far is as durable as this level, and returns the last batch
+    /// of it. It is for writes that did not name a level.
     ///
     /// ```
     /// use fleetdb_engine::{Database, Durability, Settings, io::{Io, MemoryStorage}};
@@ -119,11 +119,11 @@ impl Database {
     ///
     /// # Errors
     /// The log failed, or [`Durability::Shared`] is asked for outside of a cluster.
-    pub fn make_durable(&self, durability: Durability) -> Result<()> {
-        if durability < Durability::Sync {
-            return Ok(());
-        }
+    pub fn make_durable(&self, durability: Durability) -> Result<Acknowledged> {
         let (log, sequence) = (&self.shared.log, Sequence(self.last_sequence()));
+        if durability < Durability::Sync {
+            return Ok(Acknowledged { sequence, durability });
+        }
         if durability == Durability::Shared {
             log.check_shared()?;
         }
@@ -135,7 +135,7 @@ impl Database {
         let (done, outcome) = completion();
         let done = move |result: Result<()>| done(result.map(|()| Acknowledged { sequence, durability }));
         log.reach(durability, sequence, Box::new(done));
-        outcome.wait().map(|_| ())
+        outcome.wait()
     }
 
     /// Checks whether batches may ask for [`Durability::Shared`].

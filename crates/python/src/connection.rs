@@ -30,8 +30,8 @@ const MAX_NAMED: usize = 100;
 /// What a write says: rows, sequence and durability. The last two are `None` if there were no rows.
 type Written = (u64, Option<u64>, Option<String>);
 
-/// What a statement says: command tag, warning and rows.
-type Told = (Option<String>, Option<String>, Option<Stream>);
+/// What a statement says: command tag, warning, rows, and the sequence and durability of what it committed.
+type Told = (Option<String>, Option<String>, Option<Stream>, Option<u64>, Option<String>);
 
 /// A line that was left out: its number, what is wrong with it, and its text.
 type WrongLine = (usize, String, String);
@@ -53,12 +53,13 @@ impl Connection {
         Ok(Self { worker, store: Mutex::new(Some(store)), path })
     }
 
-    /// Command tag, warning and rows of a statement.
+    /// What a statement says.
     fn told(&self, done: Done, progress: Option<Progress>, text: &str) -> Told {
         let rows = done
             .rows
             .map(|(number, schema)| Stream::of_worker(&self.worker, number, &schema, progress, Some(Arc::from(text))));
-        (done.tag, done.warning, rows)
+        let (sequence, durability) = sequence_and_level(done.acknowledged);
+        (done.tag, done.warning, rows, sequence, durability)
     }
 
     /// What is open here.
@@ -118,7 +119,7 @@ impl Connection {
         matches!(&*self.store.lock(), Some(Store::Reader(..)))
     }
 
-    /// Runs the statements of a text; gives command tag, warning and rows of the last one.
+    /// Runs the statements of a text; gives what the last one says.
     #[pyo3(signature = (text, values, progress=None))]
     fn sql(
         &self,
@@ -352,8 +353,12 @@ fn level(name: Option<&str>) -> Result<Option<Durability>> {
     name.map(str::parse).transpose()
 }
 
+fn sequence_and_level(acknowledged: Option<Acknowledged>) -> (Option<u64>, Option<String>) {
+    acknowledged.map(|done| (done.sequence.0, done.durability.to_string())).unzip()
+}
+
 fn written(rows: u64, acknowledged: Option<Acknowledged>) -> Written {
-    let (sequence, durability) = acknowledged.map(|done| (done.sequence.0, done.durability.to_string())).unzip();
+    let (sequence, durability) = sequence_and_level(acknowledged);
     (rows, sequence, durability)
 }
 

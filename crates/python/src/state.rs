@@ -4,7 +4,7 @@ use crate::errors::unreadable;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{FieldRef, SchemaRef};
-use fleetdb_engine::{Code, Error, Result, Value};
+use fleetdb_engine::{Acknowledged, Code, Error, Result, Value};
 use fleetdb_postgres::{ColumnNames, column_names};
 use fleetdb_query::{Answer, Kind, Prepared, Session, Store};
 use std::collections::HashMap;
@@ -44,6 +44,8 @@ pub(crate) struct Done {
     pub(crate) tag: Option<String>,
     /// What the user should know although it succeeded.
     pub(crate) warning: Option<String>,
+    /// The last batch that was committed.
+    pub(crate) acknowledged: Option<Acknowledged>,
     /// The result, if there are rows, and their schema.
     pub(crate) rows: Option<(Number, SchemaRef)>,
 }
@@ -98,10 +100,11 @@ impl State {
     /// Keeps an answer until its rows are read. Its columns have PostgreSQL's names.
     fn keep(&mut self, answer: Answer, names: &ColumnNames) -> Done {
         let (tag, warning) = (answer.tag().map(str::to_owned), answer.warning().map(str::to_owned));
+        let acknowledged = answer.acknowledged();
         let schema = answer.schema().map(|schema| names.of(&schema));
         let rows = schema.map(|schema| (self.add(Rows::Answer(Box::new(answer))), schema));
         self.current = rows.as_ref().map(|(number, _)| *number);
-        Done { tag, warning, rows }
+        Done { tag, warning, acknowledged, rows }
     }
 
     /// Keeps rows of the engine until they are read.

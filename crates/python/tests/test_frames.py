@@ -301,6 +301,7 @@ def test_lines_are_written_and_wrong_ones_are_named(db):
     with pytest.raises(fleetdb.LineError) as raised:
         db.write_lines(b"cpu,host=e usage=x 1\ncpu,host=f usage=5 1\nno", precision="s")
     assert (raised.value.written.rows, raised.value.dropped) == (1, 2)
+    assert (raised.value.written.sequence > 0, raised.value.written.durability) == (True, "sync")
     assert [line[0] for line in raised.value.lines] == [1, 3]
     assert "invalid value 'x'" in raised.value.lines[0][1]
     assert [row[0] for row in rows(db, "cpu")][-1] == "f"

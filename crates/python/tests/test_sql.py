@@ -27,6 +27,37 @@ def test_a_statement_without_rows_says_what_it_did(db):
         written.fetchall()
 
 
+def test_a_statement_that_commits_says_where_and_how_durable(reads):
+    first = reads.sql("INSERT INTO reads VALUES (7, '2026-01-03', 2.5)")
+    assert (first.durability, first.sequence > 0) == ("sync", True)
+    next_one = first.sequence + 1
+    returned = reads.sql("UPDATE reads SET kwh = $1 WHERE meter = 8 RETURNING kwh", [0.25])
+    assert (returned.sequence, returned.durability, returned.fetchall()) == (next_one, "sync", [(0.25,)])
+    # In one batch, as it is a query's rows.
+    copied = reads.sql("INSERT INTO reads SELECT meter + 10, ts, kwh FROM reads")
+    assert (copied.sequence, copied.rowcount) == (next_one + 1, 4)
+    assert reads.sql("DELETE FROM reads WHERE meter = 17").sequence == next_one + 2
+    for nothing in ("SELECT 1", "UPDATE reads SET kwh = 1 WHERE meter = 9", "CREATE VIEW v AS SELECT 1 AS n"):
+        done = reads.sql(nothing)
+        assert (done.sequence, done.durability) == (None, None)
+    reads.sql("DROP VIEW v")
+    prepared = reads.prepare("UPDATE reads SET kwh = ? WHERE meter = ?")
+    assert prepared(1.0, 8).sequence == next_one + 3
+
+
+def test_a_transaction_says_it_when_it_commits(embedded):
+    embedded.sql("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    begun = embedded.sql("BEGIN")
+    written = embedded.sql("INSERT INTO t VALUES (1)")
+    assert (begun.sequence, written.sequence, written.durability) == (None, None, None)
+    committed = embedded.sql("COMMIT")
+    assert (committed.tag, committed.sequence, committed.durability) == ("COMMIT", 1, "sync")
+    embedded.sql("BEGIN")
+    assert embedded.sql("COMMIT").sequence is None
+    embedded.sql("SET durability = 'os'")
+    assert embedded.sql("INSERT INTO t VALUES (2)").durability == "os"
+
+
 def test_rows_come_as_tuples_and_dicts(reads):
     query = "SELECT * FROM reads ORDER BY meter, ts"
     first = (7, datetime.datetime(2026, 1, 1, tzinfo=UTC), 0.5)

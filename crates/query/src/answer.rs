@@ -5,7 +5,7 @@ use crate::transfer::json::with_names;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use fleetdb_engine::{Error, Result};
+use fleetdb_engine::{Acknowledged, Error, Result};
 use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::planned_names::{written_names, written_text};
@@ -25,6 +25,7 @@ type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 pub struct Answer {
     tag: Option<String>,
     warning: Option<String>,
+    acknowledged: Option<Acknowledged>,
     rows: Option<Deep<Rows>>,
     /// The schema with the column names that the user wrote, if the plan's names differ from them.
     renamed: Option<SchemaRef>,
@@ -45,6 +46,7 @@ impl Answer {
         Self {
             tag: Some(tag.into()),
             warning: None,
+            acknowledged: None,
             rows: None,
             renamed: None,
             is_plan: false,
@@ -66,7 +68,7 @@ impl Answer {
         watch: Watch,
     ) -> Self {
         let rows = Some(Deep::new((stream, runtime, watch), UNCHECKED_LEVELS));
-        Self { tag: None, warning: None, rows, renamed, is_plan: false, _held: None, _charged: None }
+        Self { rows, renamed, tag: None, ..Self::done("") }
     }
 
     /// Adds a command tag.
@@ -77,6 +79,11 @@ impl Answer {
     /// Adds a warning.
     pub(crate) fn warned(self, warning: Option<String>) -> Self {
         Self { warning, ..self }
+    }
+
+    /// Sets the last batch that the statement committed.
+    pub(crate) fn acknowledged_by(self, acknowledged: Option<Acknowledged>) -> Self {
+        Self { acknowledged, ..self }
     }
 
     /// Marks the rows as the lines of a plan.
@@ -117,6 +124,22 @@ impl Answer {
     /// What the user should know although the statement succeeded.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
+    }
+
+    /// The last batch that the statement committed; `None` if it committed none. If it wrote several
+    /// batches, the sequence is that of the last one or of a later batch.
+    ///
+    /// ```
+    /// use fleetdb_engine::{Database, Durability, Settings, io::{Io, MemoryStorage}};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let session = fleetdb_query::Session::new(db.into(), fleetdb_query::Plain::new()).unwrap();
+    /// session.sql("CREATE TABLE t (id BIGINT, v DOUBLE, PRIMARY KEY (id))").unwrap();
+    /// let acknowledged = session.sql("INSERT INTO t VALUES (1, 0.5)").unwrap().acknowledged();
+    /// assert_eq!(acknowledged.unwrap().durability, Durability::Sync);
+    /// assert_eq!(session.sql("UPDATE t SET v = 1 WHERE id = 2").unwrap().acknowledged(), None);
+    /// ```
+    pub fn acknowledged(&self) -> Option<Acknowledged> {
+        self.acknowledged
     }
 
     /// The schema of the rows, if the statement returns rows.

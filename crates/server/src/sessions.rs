@@ -5,7 +5,7 @@ use crate::clients::{Clients, Connected, Registration};
 use crate::work::{JobLimiter, Weight};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use fleetdb_engine::Result;
+use fleetdb_engine::{Acknowledged, Result};
 use fleetdb_postgres::{AdvisoryLocks, Postgres, SessionUser};
 use fleetdb_query::{Answer, Canceller, Files, Session, Store};
 use futures::FutureExt;
@@ -152,6 +152,7 @@ pub(crate) struct Running<S> {
     schema: Option<SchemaRef>,
     tag: Option<String>,
     warning: Option<String>,
+    acknowledged: Option<Acknowledged>,
     /// Rows that have been computed but not yet taken.
     buffered: VecDeque<RecordBatch>,
     cancel: CancelOnDrop,
@@ -236,7 +237,7 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         next: impl Fn(&mut Answer) -> Option<Result<RecordBatch>>,
     ) -> Result<Self> {
         let (schema, tag) = (answer.schema(), answer.tag().map(str::to_owned));
-        let warning = answer.warning().map(str::to_owned);
+        let (warning, acknowledged) = (answer.warning().map(str::to_owned), answer.acknowledged());
         let (mut buffered, mut rows) = (VecDeque::new(), 0);
         while rows < FEW_ROWS
             && let Some(batch) = next(&mut answer).transpose()?
@@ -245,7 +246,8 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
             buffered.push_back(batch);
         }
         let state = (rows >= FEW_ROWS).then_some((session, answer));
-        Ok(Self { state, schema, tag, warning, buffered, cancel: CancelOnDrop(None), elapsed: begun.elapsed() })
+        let (cancel, elapsed) = (CancelOnDrop(None), begun.elapsed());
+        Ok(Self { state, schema, tag, warning, acknowledged, buffered, cancel, elapsed })
     }
 
     /// Arms `cancel` for a statement that still runs; `begun` is an error if there was no thread
@@ -292,6 +294,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
     /// What the user should know although the statement succeeded.
     pub(crate) fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
+    }
+
+    /// The last batch that the statement committed.
+    pub(crate) fn acknowledged(&self) -> Option<Acknowledged> {
+        self.acknowledged
     }
 
     /// The next rows; `None` when there are no more. No thread waits between calls.

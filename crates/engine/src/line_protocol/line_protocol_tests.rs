@@ -1,4 +1,5 @@
 use super::*;
+use crate::error::Code;
 use crate::io::{Io, MemoryStorage};
 use crate::schema::MAX_COLUMNS;
 use crate::settings::Settings;
@@ -38,6 +39,28 @@ fn two_who_create_the_same_table_at_once_both_write() {
     again.parse("cpu,host=c usage=4i 3").unwrap();
     again.commit(Durability::Sync).unwrap();
     assert_eq!(db.view().table("cpu").unwrap().count().unwrap(), 3);
+}
+
+#[test]
+fn lines_take_no_more_memory_than_the_budget_has() {
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::with_memory_limit(64 << 20)).unwrap();
+    let memory = db.query_memory();
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    let wide = (0..500).map(|field| format!("f{field}=1")).collect::<Vec<_>>().join(",");
+    lines.parse(&format!("m {wide} 0")).unwrap();
+    // Each of these short lines has 499 values that are NULL.
+    (1..20_000).for_each(|time| lines.parse(&format!("m f0=1 {time}")).unwrap());
+    assert_eq!((lines.rows(), memory.used_bytes()), (0, 0));
+    let refused = lines.commit(Durability::Sync).unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfMemory, "{refused}");
+    assert!(refused.to_string().contains("lines of line protocol"), "{refused}");
+    assert!(db.table("m").is_err());
+    // As many values in one column fit.
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    (1..20_000).for_each(|time| lines.parse(&format!("m f0=1 {time}")).unwrap());
+    assert!(memory.used_bytes() >= 20_000 * 16, "{}", memory.used_bytes());
+    lines.commit(Durability::Sync).unwrap();
+    assert_eq!((db.view().table("m").unwrap().count().unwrap(), memory.used_bytes()), (19_999, 0));
 }
 
 #[test]

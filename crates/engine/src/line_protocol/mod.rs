@@ -27,6 +27,7 @@ use crate::commit::Acknowledged;
 use crate::db::Database;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyPart};
+use crate::memory::MemoryReservation;
 use crate::schema::{ColumnDefinition, Merge, Role, TableDefinition, TableSchema, check_name};
 use crate::settings::Durability;
 use crate::write::admit::MAX_KEY_BYTES;
@@ -40,6 +41,9 @@ use arrow::datatypes::{Field as ArrowField, Schema};
 use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
 use values::Values;
+
+/// The memory that a gathered value takes, except the bytes of a text.
+const VALUE_BYTES: usize = size_of::<Option<i64>>();
 
 /// The name of the time column in tables created by line protocol.
 pub const TIME_COLUMN: &str = "time";
@@ -81,13 +85,19 @@ pub struct LineParser<'a> {
     now_ns: i64,
     tables: Vec<GatheredTable>,
     rows: usize,
+    /// The memory of the gathered rows.
+    bytes: usize,
+    memory: MemoryReservation,
+    /// The error of memory that could not be reserved. No row is gathered any more.
+    exhausted: Option<Error>,
 }
 
 impl<'a> LineParser<'a> {
     /// A parser without lines. Timestamps are in `precision`; lines without a timestamp get
     /// `now_ns`.
     pub fn new(db: &'a Database, precision: impl Into<Precision>, now_ns: i64) -> Self {
-        Self { db, precision: precision.into(), now_ns, tables: Vec::new(), rows: 0 }
+        let (precision, memory) = (precision.into(), db.query_memory().reservation());
+        Self { db, precision, now_ns, tables: Vec::new(), rows: 0, bytes: 0, memory, exhausted: None }
     }
 
     /// The number of gathered rows.
@@ -105,7 +115,9 @@ impl<'a> LineParser<'a> {
         self.parse(text)
     }
 
-    /// Adds a line. A blank line or a comment (`#`) adds nothing.
+    /// Adds a line. A blank line or a comment (`#`) adds nothing. If the gathered rows take more
+    /// memory than the budget has left, they are dropped; no line adds anything from then on, and
+    /// [`into_batch`](Self::into_batch) fails.
     ///
     /// # Errors
     /// The line is invalid or does not fit its table; it then adds nothing.
@@ -113,6 +125,9 @@ impl<'a> LineParser<'a> {
         let trimmed = text.trim_end_matches(['\r', '\n', ' ', '\t']);
         let Some(start) = trimmed.bytes().position(|byte| !is_blank(byte)) else { return Ok(()) };
         if trimmed.as_bytes()[start] == b'#' {
+            return Ok(());
+        }
+        if self.exhausted.is_some() {
             return Ok(());
         }
         let line = parse_line(trimmed, start)?;
@@ -135,10 +150,26 @@ impl<'a> LineParser<'a> {
             column: trimmed.len(),
             reason: "the timestamp is outside the range of the table's time column".to_owned(),
         })?;
+        let columns_before = table.columns.len();
         add(table, line, start + 1, self.db.settings().max_columns)?;
         table.times.push(time);
         self.rows += 1;
+        // The line has a value, perhaps NULL, in each column of its table. New columns have one for each
+        // earlier line as well.
+        let columns = table.columns.len();
+        let values = columns + 1 + (columns - columns_before) * (table.times.len() - 1);
+        self.charge(values * VALUE_BYTES + trimmed.len());
         Ok(())
+    }
+
+    /// Counts the memory of a line, and drops everything if there is no more.
+    fn charge(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if let Err(error) = self.memory.grow_to("lines of line protocol", self.bytes) {
+            self.exhausted = Some(error);
+            (self.tables, self.rows, self.bytes) = (Vec::new(), 0, 0);
+            self.memory.release();
+        }
     }
 
     /// Refuses a line that would create a table beyond the limit.
@@ -157,8 +188,12 @@ impl<'a> LineParser<'a> {
     /// Creates missing tables and columns, and returns all gathered rows as one batch.
     ///
     /// # Errors
-    /// As [`Database::create_table`] and [`Database::add_column`].
+    /// As [`Database::create_table`] and [`Database::add_column`]; or the memory did not suffice
+    /// ([`Code::OutOfMemory`](crate::Code::OutOfMemory)).
     pub fn into_batch(self) -> Result<Batch> {
+        if let Some(error) = self.exhausted {
+            return Err(error);
+        }
         let mut batch = Batch::new();
         for table in self.tables.into_iter().filter(|table| !table.times.is_empty()) {
             create_missing(self.db, &table)?;

@@ -41,7 +41,7 @@ class Connection:
     # What the two kinds of connections do.
 
     def _run(self, text, values, progress):
-        """Tag, warning and stream of a statement."""
+        """Tag, warning, stream, sequence and durability of a statement."""
         raise NotImplementedError
 
     def _insert(self, table, rows, durability, batch_rows, progress):
@@ -72,7 +72,7 @@ class Connection:
     def _result(self, text, run, values=()):
         progress = Progress("running") if self._shows_progress else None
         try:
-            tag, warning, stream = run(progress)
+            told = run(progress)
         except Error as error:
             error.statement = text
             raise
@@ -86,7 +86,7 @@ class Connection:
             rows = self._run(words + text, list(values), None)[2]
             return "\n".join(str(row[-1]) for row in Result(stream=rows).fetchall())
 
-        return Result(tag, warning, stream, explain=explain, progress=progress)
+        return Result(*told, explain=explain, progress=progress)
 
     def prepare(self, text):
         """Prepares a statement, which is then called with its parameters: `prepared(7, "2026-01-01")`."""

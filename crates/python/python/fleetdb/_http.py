@@ -106,7 +106,7 @@ class HttpConnection(Connection):
             # A node of a cluster that stands by. The token is not for whoever the answer names.
             hint = f"Connect to {elsewhere.partition('://')[0]}://{urlsplit(elsewhere).netloc}."
             raise RetryError(f"{self.url} takes no writes, and sends them elsewhere", code="25006", hint=hint)
-        raise _error(exchange.status, said)
+        raise _error(exchange.status, exchange.headers, said)
 
     def _connected(self):
         """An exchange with a TCP connection: one that is idle and not closed by the server, or a new one."""
@@ -157,9 +157,9 @@ class HttpConnection(Connection):
         headers = {"Content-Type": "application/json", "Accept": _ARROW}
         exchange = self._request("POST", "/api/v1/sql", body.encode(), headers)
         if exchange.content_type == _ARROW:
-            return None, None, read_ipc(exchange)
+            return None, None, read_ipc(exchange), *_acknowledged_by(exchange.headers)
         answer = json.loads(exchange.read_all())
-        return answer.get("result"), answer.get("warning"), None
+        return answer.get("result"), answer.get("warning"), None, *_acknowledged_by(exchange.headers)
 
     def _prepare(self, text):
         return None
@@ -204,7 +204,7 @@ class HttpConnection(Connection):
             exchange = self._request("POST", path, lines, self._level(durability))
         except _LinesRefused as refused:
             answer = refused.answer
-            written = Written(answer["kept"], None, None)
+            written = _written_by(refused.headers)
             wrong = [(line["line_number"], line["error_message"], line["original_line"]) for line in answer["data"]]
             raise LineError(answer["error"], written=written, dropped=answer["dropped"], lines=wrong) from None
         exchange.read_all()
@@ -243,8 +243,8 @@ class HttpConnection(Connection):
         values = [*container.key, time, *(plain(value) for value in fields.values())]
         places = ", ".join(f"${place}" for place in range(1, len(values) + 1))
         columns = ", ".join(quoted(name) for name in names)
-        self._run(f"INSERT INTO {quoted(container.table)} ({columns}) VALUES ({places})", values, None)
-        return Written(1, None, None)
+        told = self._run(f"INSERT INTO {quoted(container.table)} ({columns}) VALUES ({places})", values, None)
+        return Written(1, *told[3:])
 
     # The rest.
 
@@ -423,9 +423,10 @@ class _Container:
 class _LinesRefused(Exception):
     """Some lines were refused."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, headers):
         super().__init__(answer["error"])
         self.answer = answer
+        self.headers = headers
 
 
 def _is_open(connection):
@@ -453,14 +454,14 @@ def _cancelled():
     return CancelledError("the statement was cancelled", code="57014")
 
 
-def _error(status, body):
+def _error(status, headers, body):
     """The exception for an answer."""
     try:
         answer = json.loads(body)
     except ValueError:
         answer = {"message": body.decode(errors="replace").strip() or f"the server answered {status}"}
     if "dropped" in answer:
-        return _LinesRefused(answer)
+        return _LinesRefused(answer, headers)
     message, code = answer.get("message") or answer.get("error"), answer.get("code", "")
     if len(code) == 5 and code.upper() == code:
         return error_of(code, message, answer.get("hint"), answer.get("position"))
@@ -473,6 +474,10 @@ def _error(status, body):
 
 def _written_by(headers):
     """What the headers of an answer to lines say."""
-    level = (headers.get("X-FleetDB-Durability") or "").partition(" ")[0] or None
-    rows, sequence = headers.get("X-FleetDB-Rows"), headers.get("X-FleetDB-Sequence")
-    return Written(int(rows or 0), int(sequence) if sequence else None, level)
+    return Written(int(headers.get("X-FleetDB-Rows") or 0), *_acknowledged_by(headers))
+
+
+def _acknowledged_by(headers):
+    """The sequence and the durability in the headers of an answer."""
+    sequence, level = headers.get("X-FleetDB-Sequence"), headers.get("X-FleetDB-Durability") or ""
+    return int(sequence) if sequence else None, level.partition(" ")[0] or None

@@ -5,7 +5,7 @@ from typing import Any, final
 
 __version__: str
 
-_Told = tuple[str | None, str | None, Stream | None]
+_Told = tuple[str | None, str | None, Stream | None, int | None, str | None]
 _Written = tuple[int, int | None, str | None]
 _Progress = Callable[[int], object]
 

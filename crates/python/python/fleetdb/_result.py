@@ -13,13 +13,19 @@ class Result:
     result, read all rows. `fetchone()`, `fetchmany()`, `fetchall()` and iteration read them one after the
     other, as PEP 249 has it. Rows are read once: keep what was read, or run the statement again.
 
-    tag     -- the command tag, as in "INSERT 0 5"; None for a query
-    warning -- what one should know although the statement succeeded; None if there is nothing
+    tag        -- the command tag, as in "INSERT 0 5"; None for a query
+    warning    -- what one should know although the statement succeeded; None if there is nothing
+    sequence   -- the place of what was committed in the order of all batches; None if nothing was
+    durability -- the level that it reached: "shared", "sync", "interval" or "os"; None if nothing was committed
     """
 
-    def __init__(self, tag=None, warning=None, stream=None, *, explain=None, progress=None):
+    def __init__(
+        self, tag=None, warning=None, stream=None, sequence=None, durability=None, *, explain=None, progress=None
+    ):
         self.tag = tag
         self.warning = warning
+        self.sequence = sequence
+        self.durability = durability
         self._stream = stream
         self._explain = explain
         self._progress = progress

@@ -12,11 +12,15 @@ from ._native import Batch
 class Result:
     tag: str | None
     warning: str | None
+    sequence: int | None
+    durability: str | None
     def __init__(
         self,
         tag: str | None = None,
         warning: str | None = None,
         stream: Any = None,
+        sequence: int | None = None,
+        durability: str | None = None,
         *,
         explain: Any = None,
         progress: Any = None,

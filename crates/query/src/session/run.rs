@@ -8,7 +8,7 @@ use crate::tables::foreign_keys::warning;
 use crate::tables::options::TableOptions;
 use crate::transfer::copy_from::copy_from;
 use crate::transfer::export::{FileFormat, write_file};
-use crate::write::returning::Returning;
+use crate::write::returning::{Returning, WriteOutcome};
 use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
@@ -105,10 +105,9 @@ impl Session {
             copy @ SqlStatement::Copy { .. } => {
                 self.outside_transaction("COPY ... FROM")?;
                 let db = self.store.writer()?;
-                let count = copy_from(db, &copy, &self.files, self.zone());
-                count
-                    .and_then(|count| db.make_durable(self.durability()).map(|()| count))
-                    .map(|rows| Answer::done(format!("COPY {rows}")))
+                let count = copy_from(db, &copy, &self.files, self.zone())?;
+                let acknowledged = db.make_durable(self.durability())?;
+                Ok(self.done("COPY", WriteOutcome::of_rows(count, acknowledged)))
             }
             SqlStatement::Vacuum(vacuum) => {
                 self.outside_transaction("VACUUM")?;
@@ -150,7 +149,8 @@ impl Session {
             SqlStatement::Merge(merge) => self.merge(&merge).map(|done| self.done(tag, done)),
             SqlStatement::Truncate(truncate) => {
                 let tables: Vec<_> = truncate.table_names.iter().map(|table| &table.name).collect();
-                self.truncate(&tables).map(|_| Answer::done("TRUNCATE TABLE"))
+                let done = self.truncate(&tables)?;
+                Ok(Answer::done("TRUNCATE TABLE").acknowledged_by(done.acknowledged))
             }
             other if *kind == Kind::Insert => self.insert_several(&other).map(|done| self.done(tag, done)),
             other => self.run_planned(ParsedStatement::Statement(Box::new(other))),
@@ -256,7 +256,7 @@ impl Session {
         let CreateMemoryTable { name, input, .. } = create;
         let name = table_name(&name)?.to_owned();
         match self.fill(&name, input.as_ref().clone()) {
-            Ok(rows) => Ok(Answer::done(format!("SELECT {rows}"))),
+            Ok(done) => Ok(self.done("SELECT", done)),
             Err(error) => {
                 // Undoes the statement's effects.
                 self.store.writer()?.drop_table(&name)?;
@@ -279,7 +279,7 @@ impl Session {
     }
 
     /// Writes a query's rows to a newly created table.
-    fn fill(&self, name: &str, query: LogicalPlan) -> Result<u64> {
+    fn fill(&self, name: &str, query: LogicalPlan) -> Result<WriteOutcome> {
         self.refresh()?;
         let source = self.runtime.block_on(self.context.table_provider(name)).map_err(engine_error)?;
         let plan = datafusion::logical_expr::LogicalPlanBuilder::insert_into(

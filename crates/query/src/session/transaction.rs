@@ -161,6 +161,7 @@ impl Session {
                 return Err(error);
             }
         };
+        let is_empty = batch.is_empty();
         // The engine takes it when there is room.
         let mut batch = Some(batch.with_durability(durability));
         let written = self.store.writer().and_then(|db| match &batch {
@@ -172,7 +173,10 @@ impl Session {
         });
         let mut transaction = self.transaction();
         match (written, batch) {
-            (Ok(_), _) => transaction.end(true).map(|()| Answer::done("COMMIT")),
+            (Ok(acknowledged), _) => {
+                let acknowledged = (!is_empty).then_some(acknowledged);
+                transaction.end(true).map(|()| Answer::done("COMMIT").acknowledged_by(acknowledged))
+            }
             (Err(error), Some(batch)) if error.code() == Code::Busy => {
                 transaction.give_back(batch, guards);
                 Err(error)

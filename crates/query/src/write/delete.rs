@@ -65,7 +65,9 @@ impl Session {
         match many {
             None => Ok(done),
             Some(schema) => {
-                Ok(WriteOutcome { count: self.delete_many(&schema, &delete, rows.as_ref())?, returned: None })
+                let count = self.delete_many(&schema, &delete, rows.as_ref())?;
+                // It writes segments and no batch.
+                Ok(WriteOutcome { count, returned: None, acknowledged: None })
             }
         }
     }

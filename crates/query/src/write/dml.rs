@@ -31,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
 use fleetdb_direct::conflict::{Conflict, after_conflict, check_assignments, conflict};
 use fleetdb_direct::primary_key::primary_key;
 use fleetdb_direct::values::InsertValues;
-use fleetdb_engine::{Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
+use fleetdb_engine::{Acknowledged, Batch, Code, Error, MAX_BATCH_ROWS, Result, TableSchema, View};
 use fleetdb_functions::errors::{engine_error, unsupported};
 use fleetdb_plan::insert::without_nulls;
 use fleetdb_plan::table::FleetTable;
@@ -85,7 +85,7 @@ impl Session {
         let schema = self.schema_of(dml)?;
         let conflict = clause.map(|clause| conflict(&schema, &called, &clause)).transpose()?.flatten();
         if conflict.is_none() && returning.is_none() && !self.is_in_transaction() {
-            return Ok(WriteOutcome { count: self.write_streaming(plan)?, returned: None });
+            return self.write_streaming(plan);
         }
         let rows = self.rows_of(dml.input.as_ref().clone())?;
         if let Some(conflict) = conflict {
@@ -93,8 +93,7 @@ impl Session {
         }
         let Change { batch, count, rows, .. } = upsert(&schema, rows, &[])?;
         let returned = self.returned(returning, &schema, rows)?;
-        self.write(batch)?;
-        Ok(WriteOutcome { count, returned })
+        Ok(WriteOutcome { count, returned, acknowledged: self.write(batch)? })
     }
 
     /// Runs an INSERT of values without planning it; `None` if it must be planned, as one of many rows is:
@@ -125,8 +124,7 @@ impl Session {
             Some(_) => self.returned(returning, &Arc::clone(rows.schema()), vec![rows.clone().finish()?])?,
             None => None,
         };
-        self.write(Batch::new().with_rows(rows))?;
-        Ok(Some(WriteOutcome { count, returned }))
+        Ok(Some(WriteOutcome { count, returned, acknowledged: self.write(Batch::new().with_rows(rows))? }))
     }
 
     /// Runs `WITH a AS (INSERT ...) INSERT ...`, with all rows in one batch.
@@ -140,25 +138,27 @@ impl Session {
         })?;
         let mut rows = Batch::new();
         let count = insert.push(db, &[], &mut rows)?;
-        self.write(rows)?;
-        Ok(WriteOutcome { count: count as u64, returned: None })
+        Ok(WriteOutcome { count: count as u64, returned: None, acknowledged: self.write(rows)? })
     }
 
     /// Runs an INSERT that replaces existing rows, in several batches if necessary.
-    pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<u64> {
+    pub(crate) fn write_streaming(&self, plan: LogicalPlan) -> Result<WriteOutcome> {
         let counts = self.start(plan)?.collect()?;
         let counts = counts.iter().filter_map(|batch| batch.columns().first()?.as_primitive_opt::<UInt64Type>());
+        let count = counts.flat_map(|column| column.iter().flatten()).sum();
         // Its batches have the durability of the database.
-        self.store.writer()?.make_durable(self.durability())?;
-        Ok(counts.flat_map(|column| column.iter().flatten()).sum())
+        let acknowledged = self.store.writer()?.make_durable(self.durability())?;
+        Ok(WriteOutcome::of_rows(count, acknowledged))
     }
 
     /// Writes rows that do not depend on existing ones, or collects them in a transaction.
-    fn write(&self, rows: Batch) -> Result<()> {
-        match self.is_in_transaction() {
-            true => self.gather(rows),
-            false => self.store.writer()?.commit(rows.with_durability(self.durability())).map(|_| ()),
+    fn write(&self, rows: Batch) -> Result<Option<Acknowledged>> {
+        if self.is_in_transaction() {
+            return self.gather(rows).map(|()| None);
         }
+        let is_empty = rows.is_empty();
+        let acknowledged = self.store.writer()?.commit(rows.with_durability(self.durability()))?;
+        Ok((!is_empty).then_some(acknowledged))
     }
 
     /// Names the columns of an INSERT with fewer values than the table has columns: the values are
@@ -236,7 +236,11 @@ impl Session {
         };
         let rows = distinct(schema, rows, twice)?;
         if rows.is_empty() {
-            return Ok(WriteOutcome { count: 0, returned: self.returned(returning, schema, rows)? });
+            return Ok(WriteOutcome {
+                count: 0,
+                returned: self.returned(returning, schema, rows)?,
+                acknowledged: None,
+            });
         }
         let old_rows = rows_with_keys_of(schema, &rows)?;
         let new_rows = MemTable::try_new(schema.to_nullable_arrow(), vec![rows.clone()]).map_err(engine_error)?;
@@ -310,17 +314,20 @@ impl Session {
             let returned = self.returned(returning, &change.table, change.rows)?;
             writer.check(&change.batch)?;
             transaction.change(change.batch, guard)?;
-            return Ok(WriteOutcome { count: change.count, returned });
+            return Ok(WriteOutcome { count: change.count, returned, acknowledged: None });
         }
         drop(transaction);
-        let mut done = WriteOutcome { count: 0, returned: None };
-        writer.transact(|view| {
+        let mut done = WriteOutcome { count: 0, returned: None, acknowledged: None };
+        let mut is_empty = true;
+        let acknowledged = writer.transact(|view| {
             self.tables.show(view.clone());
             let change = change(view)?;
             let returned = self.returned(returning, &change.table, change.rows)?;
-            done = WriteOutcome { count: change.count, returned };
+            done = WriteOutcome { count: change.count, returned, acknowledged: None };
+            is_empty = change.batch.is_empty();
             Ok(change.batch.with_durability(self.durability()))
         })?;
+        done.acknowledged = (!is_empty).then_some(acknowledged);
         Ok(done)
     }
 

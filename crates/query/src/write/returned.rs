@@ -75,9 +75,13 @@ impl Session {
     /// The answer of a statement that wrote; its tag is `what` and the count.
     pub(crate) fn done(&self, what: &str, done: WriteOutcome) -> Answer {
         let tag = format!("{what} {}", done.count);
-        let Some(Returned { schema, rows }) = done.returned else { return Answer::done(tag) };
+        let Some(Returned { schema, rows }) = done.returned else {
+            return Answer::done(tag).acknowledged_by(done.acknowledged);
+        };
         let rows = futures::stream::iter(rows.into_iter().map(Ok));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, rows));
-        Answer::rows(stream, Arc::clone(&self.runtime), self.limits.watch()).tagged(tag)
+        Answer::rows(stream, Arc::clone(&self.runtime), self.limits.watch())
+            .tagged(tag)
+            .acknowledged_by(done.acknowledged)
     }
 }

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, FromTable, ObjectName, Query, SelectItem, SelectItemQualifiedWildcardKind, Statement as SqlStatement,
     TableFactor, TableObject, WildcardAdditionalOptions,
 };
-use fleetdb_engine::{Code, Error, Result, TableSchema};
+use fleetdb_engine::{Acknowledged, Code, Error, Result, TableSchema};
 use fleetdb_statement::built::{self, table, unjoined};
 use fleetdb_statement::clauses::returning_clause_mut;
 use fleetdb_statement::names::{bare_name, called, identifier};
@@ -20,6 +20,15 @@ pub(crate) struct WriteOutcome {
     pub(crate) count: u64,
     /// The rows of the RETURNING clause, if there is one.
     pub(crate) returned: Option<Returned>,
+    /// The batch that was committed; `None` in a transaction, and if there was nothing to write.
+    pub(crate) acknowledged: Option<Acknowledged>,
+}
+
+impl WriteOutcome {
+    /// The result of a statement without RETURNING that is durable up to this batch.
+    pub(crate) fn of_rows(count: u64, acknowledged: Acknowledged) -> Self {
+        Self { count, returned: None, acknowledged: (count > 0).then_some(acknowledged) }
+    }
 }
 
 /// The rows of a RETURNING clause.

@@ -151,7 +151,7 @@ impl Session {
         let count = written.iter().map(|rows| rows.num_rows() as u64).sum();
         let returned = self.returned(returning, &table.schema, written)?;
         self.add_to(table, rows)?;
-        Ok(WriteOutcome { count, returned })
+        Ok(WriteOutcome { count, returned, acknowledged: None })
     }
 
     /// Adds rows to a table.
@@ -228,7 +228,7 @@ impl Session {
             rows.push(self.temporaries.hold(name, batch)?);
         }
         self.replace(TemporaryTable { rows, ..table.clone() })?;
-        Ok(WriteOutcome { count: replaced.len() as u64, returned })
+        Ok(WriteOutcome { count: replaced.len() as u64, returned, acknowledged: None })
     }
 
     /// Runs a DELETE.
@@ -260,7 +260,7 @@ impl Session {
         let (rows, gone) = self.split(table, &deleted)?;
         let returned = self.returned(returning, schema, gone)?;
         self.temporaries.put(TemporaryTable { rows, ..table.clone() });
-        Ok(WriteOutcome { count: deleted.len() as u64, returned })
+        Ok(WriteOutcome { count: deleted.len() as u64, returned, acknowledged: None })
     }
 
     /// Deletes all rows of temporary and stored tables.

@@ -1,10 +1,11 @@
-//! The header with the durability level, of requests and answers.
+//! The headers with the durability level, of requests and answers, and with the sequence of a batch.
 
 use super::HttpError;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use fleetdb_engine::{Durability, Error};
+use fleetdb_engine::{Acknowledged, Durability, Error};
 
 const HEADER: &str = "x-fleetdb-durability";
+const SEQUENCE: &str = "x-fleetdb-sequence";
 
 /// The level that a request asks for.
 pub(super) fn asked(headers: &HeaderMap) -> Result<Option<Durability>, HttpError> {
@@ -13,8 +14,10 @@ pub(super) fn asked(headers: &HeaderMap) -> Result<Option<Durability>, HttpError
     Ok(Some(level.parse::<Durability>().map_err(|e| e.context(format_args!("header {HEADER}")))?))
 }
 
-/// Adds the level that was reached to an answer.
-pub(super) fn tell(durability: Durability, headers: &mut HeaderMap) {
-    let value = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
-    headers.extend(value.map(|value| (HeaderName::from_static(HEADER), value)));
+/// Adds the level that was reached, and the batch's place in the order of all batches, to an answer.
+pub(super) fn tell(acknowledged: Acknowledged, headers: &mut HeaderMap) {
+    let Acknowledged { sequence, durability } = acknowledged;
+    let level = HeaderValue::from_str(&format!("{durability} ({})", durability.tier()));
+    headers.extend(level.map(|level| (HeaderName::from_static(HEADER), level)));
+    headers.insert(SEQUENCE, sequence.0.into());
 }

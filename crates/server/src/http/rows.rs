@@ -56,15 +56,14 @@ pub(super) async fn insert(
     let body = body::read(&shared, &headers, body).await?;
     let written = write(&shared, target.table, body, level).await;
     let (rows, acknowledged) = written.map_err(|error| HttpError::of_statement(&error, ""))?;
-    let reached = acknowledged.map(|acknowledged| acknowledged.durability);
     let answer = axum::Json(serde_json::json!({
         "rows": rows,
         "sequence": acknowledged.map(|acknowledged| acknowledged.sequence.0),
-        "durability": reached.map(|reached| reached.to_string()),
+        "durability": acknowledged.map(|acknowledged| acknowledged.durability.to_string()),
     }));
     let mut response = answer.into_response();
-    if let Some(reached) = reached {
-        durability::tell(reached, response.headers_mut());
+    if let Some(acknowledged) = acknowledged {
+        durability::tell(acknowledged, response.headers_mut());
     }
     Ok(response)
 }

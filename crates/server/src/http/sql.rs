@@ -4,6 +4,8 @@
 //! Rows are encoded batch by batch as the client takes them. If a statement fails after its first
 //! rows have been sent, the connection is closed before the end of the answer, so that the client
 //! cannot mistake a part for the whole.
+//!
+//! If the statement committed a batch, headers say its place in the order of all batches and its durability.
 
 use super::client::{Peer, Requester, Statement};
 use super::identity::{self, Login};
@@ -18,7 +20,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::writer::StreamWriter;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Code, Durability, Error, Result, Value, array_element_text};
 use fleetdb_postgres::SessionUser;
@@ -210,12 +212,16 @@ async fn run(
         };
         HttpError::of_statement(&error, &text)
     })?;
+    let mut headers = HeaderMap::new();
+    if let Some(acknowledged) = running.acknowledged() {
+        durability::tell(acknowledged, &mut headers);
+    }
     let Some(schema) = running.schema().cloned() else {
         let mut result = serde_json::json!({ "result": running.tag() });
         if let Some(warning) = running.warning() {
             result["warning"] = warning.into();
         }
-        return Ok(axum::Json(result).into_response());
+        return Ok((headers, axum::Json(result)).into_response());
     };
     let schema = names.get().map_or(Arc::clone(&schema), |names: &ColumnNames| names.of(&schema));
     let encoder = Encoder::new(format, &distinct_names(&schema))?;
@@ -235,7 +241,8 @@ async fn run(
             }
         }
     });
-    Ok(([(header::CONTENT_TYPE, format.content_type())], Body::from_stream(chunks)).into_response())
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    Ok((headers, Body::from_stream(chunks)).into_response())
 }
 
 /// The format of the rows.

@@ -14,7 +14,7 @@ use crate::owner::OwnerUrl;
 use crate::server::Shared;
 use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use fleetdb_engine::{Error, Precision};
 use serde::Deserialize;
@@ -97,11 +97,8 @@ fn precision(name: Option<&str>) -> Result<Precision, HttpError> {
 fn answer(written: &WriteResult) -> Response {
     let mut response = if written.dropped == 0 { StatusCode::NO_CONTENT.into_response() } else { refusal(written) };
     if let Some(acknowledged) = written.acknowledged {
-        durability::tell(acknowledged.durability, response.headers_mut());
-        response.headers_mut().extend([
-            (HeaderName::from_static("x-fleetdb-rows"), written.kept.into()),
-            (HeaderName::from_static("x-fleetdb-sequence"), acknowledged.sequence.0.into()),
-        ]);
+        durability::tell(acknowledged, response.headers_mut());
+        response.headers_mut().insert("x-fleetdb-rows", written.kept.into());
     }
     response
 }
