@@ -70,7 +70,7 @@ pub(crate) fn flush_table(
     }
     storage.create_directory(&directory(schema.id))?;
     let all = Selection::all(&view);
-    let sorted = Sorted::of(view, &all, deletes);
+    let sorted = Sorted::of(view, &all, deletes, &());
     let width = width(schema, &sorted.times);
     let mut segments = Vec::new();
     for Planned { pieces, slices } in partitions(width, &sorted) {

@@ -77,7 +77,7 @@ impl Reader {
         let cache = Arc::new(Cache::new(settings.cache_bytes));
         let loaded = load(&io, &settings, &cache, &Catalog::default())?;
         let budget = Budget::new(settings.work_bytes());
-        let scans = ScanResources::new(&settings, &budget);
+        let scans = ScanResources::new(&settings, &budget, &cache);
         Ok(Self { io, settings, cache, budget, scans, loaded: RwLock::new(loaded), error: Mutex::default() })
     }
 

@@ -58,7 +58,7 @@ pub(crate) fn recover(io: Io, settings: Settings) -> Result<Shared> {
     };
     let budget = Budget::new(settings.work_bytes());
     Ok(Shared {
-        scans: ScanResources::new(&settings, &budget),
+        scans: ScanResources::new(&settings, &budget, &cache),
         budget,
         settings,
         commit: Mutex::new(commit),

@@ -10,10 +10,11 @@
 //! 2. A reader takes a [`MemtableView`] under the read locks: the current blocks. Blocks are
 //!    shared, and are copied when they change while a view holds them.
 //! 3. [`sorted`] puts a view, or the rows of a [`selection`], into (key, time) order, for scans and
-//!    for the flush.
+//!    for the flush. Scans keep the [`container_rows`] that they find.
 //!
 //! A memtable never waits, does no I/O, and refuses nothing: admission has checked its input.
 
+pub(crate) mod container_rows;
 pub(crate) mod selection;
 pub(crate) mod sorted;
 mod view;
@@ -31,6 +32,7 @@ use crate::wal::record::{self, NewEntries, Section, SectionField};
 use crate::write::admit::{Admitted, FieldValues};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Rows per block.
@@ -97,8 +99,13 @@ impl Container {
     const EMPTY: Self = Self { newest_row: NONE, rows: 0, last_time: i64::MIN, is_in_order: true };
 }
 
+/// The number of the next memtable of this process.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
 /// The memtable of one table.
 pub(crate) struct Memtable {
+    /// A number that no other memtable of this process has.
+    number: u64,
     generation: Generation,
     time_lane: Option<usize>,
     merges_fields: bool,
@@ -142,6 +149,7 @@ impl Memtable {
             deletes: Arc::default(),
         };
         Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             generation,
             time_lane: time_column.map(|id| id.0 as usize + COLUMN_LANES),
             merges_fields: schema.merges_fields(),

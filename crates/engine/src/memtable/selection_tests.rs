@@ -78,7 +78,7 @@ fn a_selection_holds_the_rows_of_its_containers() {
             let selection = selection.within(from, to);
             // Where many rows are wanted, a selection holds all.
             let is_all = selection.containers.is_none();
-            let mut found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default()));
+            let mut found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default(), &()));
             assert!(is_all || found.iter().all(|row| wanted.contains(&row.0)), "seed {seed}");
             assert!(found.iter().all(|row| has_time(row.1)), "seed {seed}");
             found.retain(|row| wanted.contains(&row.0));
@@ -94,7 +94,7 @@ fn a_prefix_selects_the_keys_that_start_with_it() {
     let view = memtable.view(&memtable.read());
     for prefix in 0..6 {
         let selection = Selection::passing(&view, &[prefix], |_| Ok(true)).unwrap();
-        let found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default()));
+        let found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default(), &()));
         let expected: Vec<(u8, i64)> =
             [0, 1, 3, 4].into_iter().filter(|key| *key == prefix).map(|key| (key, 0)).collect();
         assert_eq!(found, expected);

@@ -1,5 +1,6 @@
 //! A memtable view in (key, time) order, with each primary key once, for scans and the flush.
 
+use super::container_rows::{ContainerRows, KeepRows, MIN_KEPT_ROWS};
 use super::selection::Selection;
 use super::{CONTAINER_LANE, Container, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
@@ -83,7 +84,7 @@ impl Sorted {
     }
 
     /// The rows of a selection.
-    pub(crate) fn of(view: MemtableView, selection: &Selection, deletes: &DeleteSet) -> Self {
+    pub(crate) fn of(view: MemtableView, selection: &Selection, deletes: &DeleteSet, keeper: &impl KeepRows) -> Self {
         let Some(containers) = &selection.containers else { return Self::all(view, selection, deletes) };
         let memtable = Arc::clone(&view.memtable);
         let inner = memtable.read();
@@ -92,43 +93,67 @@ impl Sorted {
         // A container's newest row may be newer than the view.
         let now = memtable.view(&inner);
         let mut sorted = Self::empty(view, deletes);
-        let mut rows = Vec::new();
-        for (container, Container { newest_row: mut row, is_in_order, .. }) in found {
-            rows.clear();
-            let first = sorted.times.len();
-            let key = inner.keys.get(container);
-            let mut newest = if is_in_order { selection.newest } else { usize::MAX };
-            let mut counted = None;
-            while row != NONE {
-                if (row as usize) < sorted.view.rows {
-                    let time = sorted.view.time(row);
-                    if selection.has_time(time) {
-                        let hits = |deletes: &DeleteSet| deletes.hit(memtable.generation, key, row, time);
-                        // Rows with one time follow each other and count once, deleted ones not at all.
-                        if counted != Some(time) && !sorted.deletes.as_ref().is_some_and(hits) {
-                            if newest == 0 {
-                                break;
-                            }
-                            newest -= 1;
-                            counted = Some(time);
-                        }
-                        rows.push(row);
-                        sorted.times.push(time);
-                    } else if is_in_order && selection.is_after(time) {
-                        // All rows before it are earlier.
-                        break;
-                    }
-                }
-                row = match memtable.time_lane {
-                    Some(_) => now.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
-                    None => NONE,
-                };
+        let mut few = ContainerRows::default();
+        for (number, container) in found {
+            let key = inner.keys.get(number);
+            if container.is_in_order && selection.newest < usize::MAX {
+                sorted.push_newest(key, container, selection, &now);
+                continue;
             }
-            rows.reverse();
-            sorted.times[first..].reverse();
-            sorted.push(key, &rows);
+            let kept;
+            let ContainerRows { rows, times } = if container.rows < MIN_KEPT_ROWS {
+                few.fill(&now, container, selection, NONE);
+                &few
+            } else {
+                kept = ContainerRows::of_large(&now, number, container, selection, keeper);
+                &*kept
+            };
+            let in_view = rows.partition_point(|&row| (row as usize) < sorted.view.rows);
+            if container.is_in_order {
+                let first = times[..in_view].partition_point(|&time| selection.is_after(time));
+                let end = first + times[first..in_view].partition_point(|&time| selection.has_time(time));
+                sorted.times.extend_from_slice(&times[first..end]);
+                sorted.push(key, &rows[first..end]);
+            } else {
+                let selected = (0..in_view).filter(|&place| selection.has_time(times[place]));
+                let (rows, times): (Vec<u32>, Vec<i64>) = selected.map(|place| (rows[place], times[place])).unzip();
+                sorted.times.extend_from_slice(&times);
+                sorted.push(key, &rows);
+            }
         }
         sorted
+    }
+
+    /// Adds the newest rows of a container whose rows arrived in the order of their times. `now` is the
+    /// current view.
+    fn push_newest(&mut self, key: &[u8], container: Container, selection: &Selection, now: &MemtableView) {
+        let (mut row, mut newest, mut counted) = (container.newest_row, selection.newest, None);
+        let (first, mut rows) = (self.times.len(), Vec::new());
+        while row != NONE {
+            if (row as usize) < self.view.rows {
+                let time = self.view.time(row);
+                if selection.has_time(time) {
+                    let hits = |deletes: &DeleteSet| deletes.hit(now.memtable.generation, key, row, time);
+                    // Rows with one time follow each other and count once, deleted ones not at all.
+                    if counted != Some(time) && !self.deletes.as_ref().is_some_and(hits) {
+                        if newest == 0 {
+                            break;
+                        }
+                        newest -= 1;
+                        counted = Some(time);
+                    }
+                    rows.push(row);
+                    self.times.push(time);
+                } else if selection.is_after(time) {
+                    // All rows before it are earlier.
+                    break;
+                }
+            }
+            row = now.previous(row);
+        }
+        rows.reverse();
+        self.times[first..].reverse();
+        self.push(key, &rows);
     }
 
     /// The positions of a container's rows in the order.

@@ -1,6 +1,6 @@
 //! A memtable as it was at one moment, as readers see it.
 
-use super::{BLOCK_ROWS, Block, Inner, Memtable, PRESENT, PREVIOUS_LANE, lane_of};
+use super::{BLOCK_ROWS, Block, Inner, Memtable, NONE, PRESENT, PREVIOUS_LANE, lane_of};
 use crate::column::ColumnBuilder;
 use crate::ids::{ColumnId, Generation};
 use crate::lane::Lane;
@@ -38,6 +38,14 @@ impl MemtableView {
 
     pub(super) fn time(&self, row: u32) -> i64 {
         self.memtable.time_lane.and_then(|lane| self.get(lane, row)).unwrap_or(0) as i64
+    }
+
+    /// The previous row of a row's container; [`NONE`] if it has none, and in a collection.
+    pub(super) fn previous(&self, row: u32) -> u32 {
+        match self.memtable.time_lane {
+            Some(_) => self.get(PREVIOUS_LANE, row).map_or(NONE, |previous| previous as u32),
+            None => NONE,
+        }
     }
 
     /// Appends a column's values for these rows, in order.

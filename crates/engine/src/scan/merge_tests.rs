@@ -34,7 +34,7 @@ fn source(generation: u64, rows: &[(u8, i64, u64)], deletes: &DeleteSet) -> Sour
     memtable.write().apply(&section);
     let view = memtable.view(&memtable.read());
     let selection = Selection::all(&view);
-    Source::Memtable(Sorted::of(view, &selection, deletes))
+    Source::Memtable(Sorted::of(view, &selection, deletes, &()))
 }
 
 /// All rows that a merge returns, as (key, time, source).

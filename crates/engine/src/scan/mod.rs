@@ -430,7 +430,9 @@ impl TableView {
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
         let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
         let charge = self.scans.budget.charge_behind_compaction("a scan", bytes)?;
-        let sorted = selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), &selection, &self.deletes));
+        let cache = &*self.scans.cache;
+        let sorted =
+            selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), &selection, &self.deletes, cache));
         sources.extend(sorted.filter(|sorted| sorted.keys.len() > 0).map(Source::Memtable));
         Ok(Sources { list: Arc::new(sources), _charge: charge })
     }

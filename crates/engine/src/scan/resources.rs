@@ -1,7 +1,8 @@
-//! What all scans of a database share: the memory budget, and the helper threads.
+//! What all scans of a database share: the memory budget, the cache, and the helper threads.
 
 use crate::io::threads::processors;
 use crate::memory::Budget;
+use crate::segment::cache::Cache;
 use crate::settings::Settings;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct ScanResources {
     pub(crate) batch_rows: usize,
     pub(crate) budget: Arc<Budget>,
+    /// Keeps what scans find.
+    pub(crate) cache: Arc<Cache>,
     /// Threads that all scans may start together, each in addition to its own.
     max_helpers: usize,
     helpers: AtomicUsize,
@@ -22,11 +25,12 @@ pub(super) struct Helpers {
 }
 
 impl ScanResources {
-    pub(crate) fn new(settings: &Settings, budget: &Arc<Budget>) -> Arc<Self> {
+    pub(crate) fn new(settings: &Settings, budget: &Arc<Budget>, cache: &Arc<Cache>) -> Arc<Self> {
         let threads = if settings.scan_threads == 0 { processors() } else { settings.scan_threads };
         Arc::new(Self {
             batch_rows: settings.scan_batch_rows,
             budget: Arc::clone(budget),
+            cache: Arc::clone(cache),
             max_helpers: threads - 1,
             helpers: AtomicUsize::new(0),
         })

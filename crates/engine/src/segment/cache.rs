@@ -1,8 +1,10 @@
-//! The cache of decoded pages, dictionaries and index blocks: one per database, bounded in bytes.
+//! The cache of decoded pages, dictionaries and index blocks, and of the rows of containers in
+//! memtables: one per database, bounded in bytes.
 
 use super::index::IndexBlock;
 use super::page::{Dictionary, Page};
 use crate::ids::SegmentId;
+use crate::memtable::container_rows::{ContainerRows, KeepRows, MemtableContainer};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache as QuickCache;
 use std::sync::Arc;
@@ -15,30 +17,39 @@ pub(crate) enum Part {
     Index { block: u32 },
 }
 
+/// What an entry of the cache is of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Segment(SegmentId, Part),
+    Memtable(MemtableContainer),
+}
+
 #[derive(Clone)]
 pub(crate) enum Cached {
     Page(Arc<Page>),
     Dictionary(Arc<Dictionary>),
     Index(Arc<IndexBlock>),
+    ContainerRows(Arc<ContainerRows>),
 }
 
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<(SegmentId, Part), Cached> for Bytes {
-    fn weight(&self, _key: &(SegmentId, Part), value: &Cached) -> u64 {
+impl Weighter<Key, Cached> for Bytes {
+    fn weight(&self, _key: &Key, value: &Cached) -> u64 {
         const ENTRY_BYTES: usize = 96;
         (ENTRY_BYTES
             + match value {
                 Cached::Page(page) => page.bytes(),
                 Cached::Dictionary(dictionary) => dictionary.bytes(),
                 Cached::Index(block) => block.bytes(),
+                Cached::ContainerRows(rows) => rows.bytes(),
             }) as u64
     }
 }
 
-/// Decoded parts of segments.
-pub(crate) struct Cache(QuickCache<(SegmentId, Part), Cached, Bytes>);
+/// Decoded parts of segments, and rows of memtables.
+pub(crate) struct Cache(QuickCache<Key, Cached, Bytes>);
 
 impl Cache {
     pub(crate) fn new(capacity_bytes: usize) -> Self {
@@ -48,11 +59,11 @@ impl Cache {
     }
 
     pub(crate) fn get(&self, segment: SegmentId, part: Part) -> Option<Cached> {
-        self.0.get(&(segment, part))
+        self.0.get(&Key::Segment(segment, part))
     }
 
     pub(crate) fn put(&self, segment: SegmentId, part: Part, value: Cached) {
-        self.0.insert((segment, part), value);
+        self.0.insert(Key::Segment(segment, part), value);
     }
 
     /// Maximum bytes it holds.
@@ -63,5 +74,18 @@ impl Cache {
     /// Bytes held now.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.weight()
+    }
+}
+
+impl KeepRows for Cache {
+    fn kept(&self, container: MemtableContainer) -> Option<Arc<ContainerRows>> {
+        match self.0.get(&Key::Memtable(container))? {
+            Cached::ContainerRows(rows) => Some(rows),
+            _ => None,
+        }
+    }
+
+    fn keep(&self, container: MemtableContainer, rows: Arc<ContainerRows>) {
+        self.0.insert(Key::Memtable(container), Cached::ContainerRows(rows));
     }
 }

@@ -1,0 +1,130 @@
+use super::*;
+use crate::column_type::{ColumnType, Unit};
+use crate::deletes::DeleteSet;
+use crate::ids::{ColumnId, Generation, TableId};
+use crate::lane::NullMask;
+use crate::memtable::Memtable;
+use crate::memtable::sorted::Sorted;
+use crate::schema::TableDefinition;
+use crate::wal::record::{NewEntries, Section, SectionField};
+use parking_lot::Mutex;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+#[derive(Default)]
+struct Keeper(Mutex<HashMap<MemtableContainer, Arc<ContainerRows>>>);
+
+impl KeepRows for Keeper {
+    fn kept(&self, container: MemtableContainer) -> Option<Arc<ContainerRows>> {
+        self.0.lock().get(&container).cloned()
+    }
+
+    fn keep(&self, container: MemtableContainer, rows: Arc<ContainerRows>) {
+        self.0.lock().insert(container, rows);
+    }
+}
+
+fn memtable() -> Arc<Memtable> {
+    let table = TableDefinition::new("t").key("id", ColumnType::UInt8).time("ts", Unit::Second);
+    let schema = table.field("v", ColumnType::UInt64).build(TableId(0)).unwrap();
+    Arc::new(Memtable::new(&schema, Generation(1)))
+}
+
+/// Adds rows of these containers, which are known by number.
+fn add(memtable: &Memtable, containers: &[u64], times: Vec<u64>) {
+    let mut section = Section {
+        table: TableId(0),
+        rows: containers.len(),
+        containers: containers.to_vec(),
+        fields: vec![SectionField {
+            column: ColumnId(2),
+            values: Cow::Owned(times.clone()),
+            nulls: Cow::Owned(NullMask::default()),
+        }],
+        times: times.into(),
+    };
+    let mut inner = memtable.write();
+    let keys = (0..CONTAINERS).filter(|number| *number as usize >= inner.keys.len()).map(|number| vec![number as u8]);
+    let new_entries = NewEntries { keys: keys.collect(), ..NewEntries::default() };
+    inner.learn(&new_entries, &mut section);
+    inner.apply(&section);
+}
+
+const CONTAINERS: u64 = 4;
+
+/// The rows of a sorted view: container, time and number.
+fn rows_of(sorted: &Sorted) -> Vec<(u8, i64, u32)> {
+    let rows =
+        |place| sorted.rows(place).map(move |row| (sorted.keys.get(place)[0], sorted.times[row], sorted.order[row]));
+    (0..sorted.keys.len()).flat_map(rows).collect()
+}
+
+#[test]
+fn what_is_kept_changes_no_scan() {
+    let mut most_kept = 0;
+    for seed in 0..200 {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (memtable, keeper) = (memtable(), Keeper::default());
+        let (mut time, mut views) = (0, Vec::new());
+        for step in 0..12 {
+            let rows = random.random_range(1..600);
+            let containers: Vec<u64> = (0..rows).map(|_| random.random_range(0..CONTAINERS)).collect();
+            // Container 0 gets some rows out of order.
+            let times = containers.iter().map(|container| {
+                time += random.random_range(0..3);
+                time - if *container == 0 && random.random_bool(0.1) { random.random_range(0..=time) } else { 0 }
+            });
+            let times = times.collect();
+            add(&memtable, &containers, times);
+            views.push(memtable.view(&memtable.read()));
+            let view = &views[random.random_range(0..views.len())];
+            let keys: Vec<Vec<u8>> =
+                (0..CONTAINERS as u8).filter(|_| random.random_bool(0.7)).map(|key| vec![key]).collect();
+            let mut bound = || random.random_bool(0.4).then(|| random.random_range(0..=time as i64));
+            let (from, to) = (bound(), bound());
+            let mut selection = Selection::listed(view, &keys).within(from, to);
+            // Where many rows are wanted, a selection may hold all, which this is not about.
+            selection.containers = Some(keys.iter().map(|key| u32::from(key[0])).collect());
+            let of = |view: &MemtableView| {
+                let kept = Sorted::of(view.clone(), &selection, &DeleteSet::default(), &keeper);
+                assert_eq!(
+                    rows_of(&kept),
+                    rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default(), &())),
+                    "seed {seed}, step {step}"
+                );
+            };
+            of(view);
+            of(view);
+        }
+        most_kept = keeper.0.lock().values().map(|rows| rows.rows.len()).fold(most_kept, usize::max);
+    }
+    assert!(most_kept > 1_000, "{most_kept}");
+}
+
+#[test]
+fn rows_are_kept_once_and_followed_by_newer_ones() {
+    let (memtable, keeper) = (memtable(), Keeper::default());
+    let scan = |from: Option<i64>| {
+        let view = memtable.view(&memtable.read());
+        let selection = Selection::listed(&view, &[vec![1]]).within(from, None);
+        Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times.len()
+    };
+    add(&memtable, &[1; 100], (0..100).collect());
+    // A scan that stops early keeps nothing.
+    assert_eq!((scan(Some(90)), keeper.0.lock().len()), (10, 0));
+    assert_eq!(scan(None), 100);
+    let kept = || Arc::clone(keeper.0.lock().values().next().unwrap());
+    let first = kept();
+    assert_eq!(scan(Some(50)), 50);
+    assert!(Arc::ptr_eq(&first, &kept()));
+    add(&memtable, &[1; 10], (100..110).collect());
+    assert_eq!((scan(Some(99)), kept().rows.len()), (11, 110));
+    // Small containers are not kept.
+    add(&memtable, &[2; 63], (0..63).collect());
+    let view = memtable.view(&memtable.read());
+    let selection = Selection::listed(&view, &[vec![2]]);
+    assert_eq!(Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times.len(), 63);
+    assert_eq!(keeper.0.lock().len(), 1);
+}
