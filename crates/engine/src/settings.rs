@@ -82,8 +82,8 @@ pub struct Settings {
     /// to 2 GiB. Smaller: more and smaller segments, slower reads. Larger: more memory (up to twice
     /// this while a flush runs) and a longer recovery.
     pub memtable_bytes: usize,
-    /// Bytes of decoded pages and index blocks kept for later reads. Default 64 MiB, range 0 to 64
-    /// GiB. Smaller: more decoding. Larger: more memory.
+    /// Bytes of decoded pages, index blocks, and row numbers of containers in memtables, kept for
+    /// later reads. Default 64 MiB, range 0 to 64 GiB. Smaller: more decoding. Larger: more memory.
     pub cache_bytes: usize,
     /// Milliseconds that a write waits for a running flush when the memtables are full, before it
     /// fails with [`ErrorKind::Retry`](crate::ErrorKind::Retry). Default 30,000, range 0 to
@@ -171,7 +171,7 @@ impl Settings {
             ("sync_interval_ms", self.sync_interval_ms.to_string(), "ms", "time between fsyncs at level interval"),
             ("memory_limit", self.memory_limit.to_string(), "bytes", "limit of all memory that grows with data"),
             ("memtable_bytes", self.memtable_bytes.to_string(), "bytes", "size at which the memtables are flushed"),
-            ("cache_bytes", self.cache_bytes.to_string(), "bytes", "cache of decoded pages and index blocks"),
+            ("cache_bytes", self.cache_bytes.to_string(), "bytes", "cache of pages, indexes and row numbers"),
             ("write_wait_ms", self.write_wait_ms.to_string(), "ms", "how long a write waits for memtable space"),
             ("compaction_bytes_per_s", self.compaction_bytes_per_s.to_string(), "bytes/s", "limit; 0 means none"),
             ("max_tables", self.max_tables.to_string(), "tables", "limit for tables added by line protocol"),

@@ -216,9 +216,8 @@ impl FleetScan {
         Self { request, ..self.clone() }
     }
 
-    /// Starts to read.
-    fn rows(&self) -> Result<Scan> {
-        let (view, request) = self.current()?;
+    /// Starts to read a view.
+    fn rows(&self, view: &TableView, request: ScanRequest) -> Result<Scan> {
         let mut request = ScanRequest { newest_first: self.newest_first, ..request };
         let of_join = self.keys.as_ref().and_then(|keys| keys.predicate(view.min_containers()));
         request.key_predicates.extend(of_join);
@@ -413,9 +412,9 @@ impl ExecutionPlan for FleetScan {
         let batches = |scan: Scan| futures::stream::iter(scan.map(|batch| batch.map_err(query_error)));
         if self.keys.is_some() {
             let scan = self.clone();
-            let rows = futures::stream::once(async move { scan.rows().map(batches) }).try_flatten();
+            let rows = futures::stream::once(async move { scan.rows(&view, request).map(batches) }).try_flatten();
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches(self.rows()?))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches(self.rows(&view, request)?))))
     }
 }

@@ -176,11 +176,7 @@ impl BatchReader {
         let schema = self.schema.to_arrow_of(&condition.places);
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(schema, tested, &options)?;
-        let wanted = (condition.test)(&batch)?;
-        if wanted.len() != rows {
-            return Err(Error::invalid(format!("a row condition returned {} results for {rows} rows", wanted.len())));
-        }
-        let wanted = if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted };
+        let wanted = matching(condition, &batch)?;
         Ok((batch, wanted))
     }
 
@@ -275,6 +271,16 @@ impl PickReader for BatchReader {
     fn stack_bytes(&self) -> usize {
         self.condition.as_ref().map_or(0, |condition| condition.stack_bytes)
     }
+}
+
+/// Which rows of the columns that a condition needs match it.
+pub(super) fn matching(condition: &RowCondition, rows: &RecordBatch) -> Result<BooleanArray> {
+    let wanted = (condition.test)(rows)?;
+    let (results, rows) = (wanted.len(), rows.num_rows());
+    if results != rows {
+        return Err(Error::invalid(format!("a row condition returned {results} results for {rows} rows")));
+    }
+    Ok(if wanted.null_count() > 0 { prep_null_mask_filter(&wanted) } else { wanted })
 }
 
 /// Takes the numbers below a bound from the front of an ascending slice.

@@ -14,7 +14,7 @@ use crate::column_type::ColumnType;
 use crate::error::Result;
 use crate::ids::ColumnId;
 use crate::key;
-use crate::schema::{Column, Role, TableSchema};
+use crate::schema::{Role, TableSchema};
 use crate::segment::index::LastValue;
 use crate::write::value::Value;
 use arrow::array::{ArrayRef, RecordBatch};
@@ -65,28 +65,6 @@ impl TableView {
             bounds,
             batch_rows: self.scans.batch_rows,
         })
-    }
-}
-
-impl TableView {
-    /// The row of a collection with this key, if the newest memtable alone determines it. Unlike
-    /// [`last_rows`](Self::last_rows), it looks at nothing else.
-    pub(super) fn row_in_memory(&self, key: &[u8]) -> Result<Option<Vec<Value>>> {
-        let Some(newest) = self.memtables.last().filter(|_| self.schema.time.is_none() && self.expired.is_none())
-        else {
-            return Ok(None);
-        };
-        if self.schema.merges_fields() || self.deletes.concern(newest.generation()) {
-            return Ok(None);
-        }
-        let inner = newest.inner();
-        let Some(row) = newest.row_of(&inner, key) else { return Ok(None) };
-        let keys = key::decode(key, &self.schema.key_types())?;
-        let value = |(place, column): (usize, &Column)| match column.role {
-            Role::Field => newest.value(&inner, column, row),
-            _ => Value::of_key(&keys[self.schema.key_place(place)], column.column_type),
-        };
-        Ok(Some(self.schema.columns.iter().enumerate().map(value).collect()))
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) mod picker;
 mod reading;
 pub(crate) mod resources;
 pub(crate) mod rows;
+mod rows_in_memory;
 pub(crate) mod source;
 
 use crate::constraints::{StoredQueries, no_table};

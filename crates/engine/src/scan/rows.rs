@@ -35,6 +35,10 @@ impl TableView {
         let places = self.places(&request.projection)?;
         let newest = request.limit.filter(|_| request.newest_first);
         let bounds = ScanBounds { newest, ..self.bounds(request)? };
+        let newest_first = request.newest_first;
+        if let Some(batch) = self.scan_in_memory(request, &bounds, &places, condition.as_ref())? {
+            return Ok(Scan { rows: Rows::InMemory(batch.schema(), Some(batch)), newest_first });
+        }
         let sources = self.sources(&bounds, places.len())?;
         let tested = condition.iter().flat_map(|condition| &condition.places);
         let (batch_rows, row_bytes) = self.batch_size(&sources, places.iter().chain(tested));
@@ -42,7 +46,7 @@ impl TableView {
         let picker = Picker::new(&self.schema, &sources.list, bounds, batch_rows, order);
         let reader = BatchReader::new(&self.schema, &sources.list, places, condition);
         let reading = Reading::new(picker, reader, sources, &self.scans, batch_rows * row_bytes);
-        Ok(Scan { reading, newest_first: request.newest_first })
+        Ok(Scan { rows: Rows::Read(Box::new(reading)), newest_first })
     }
 
     /// Rows per batch with these columns, fewer if texts are long, and bytes per row.
@@ -64,14 +68,23 @@ pub(crate) const BATCH_TEXT_BYTES: usize = 8 << 20;
 
 /// Yields the rows of a scan as Arrow batches, in (key, time) order.
 pub struct Scan {
-    reading: Reading<BatchReader>,
+    rows: Rows,
     newest_first: bool,
+}
+
+enum Rows {
+    Read(Box<Reading<BatchReader>>),
+    /// One batch, which was found at once, until it is yielded, and its schema.
+    InMemory(SchemaRef, Option<RecordBatch>),
 }
 
 impl Scan {
     /// The schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
-        self.reading.reader().output()
+        match &self.rows {
+            Rows::Read(reading) => reading.reader().output(),
+            Rows::InMemory(schema, _) => schema,
+        }
     }
 }
 
@@ -79,8 +92,14 @@ impl Iterator for Scan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reading.next()?;
-        Some(if self.newest_first { batch.and_then(reversed) } else { batch })
+        match &mut self.rows {
+            Rows::Read(reading) => {
+                let batch = reading.next()?;
+                Some(if self.newest_first { batch.and_then(reversed) } else { batch })
+            }
+            // Each container has one row.
+            Rows::InMemory(_, batch) => batch.take().map(Ok),
+        }
     }
 }
 

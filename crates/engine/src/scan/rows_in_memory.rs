@@ -1,0 +1,105 @@
+//! Rows of a collection that the newest memtable has. It alone determines them, so that neither
+//! segments nor a merge are needed.
+
+use super::batch_reader::{RowCondition, matching};
+use super::bounds::ScanBounds;
+use super::{ScanRequest, TableView};
+use crate::column::ColumnBuilder;
+use crate::error::Result;
+use crate::key::{self, KeyValue};
+use crate::memtable::MemtableView;
+use crate::schema::{Column, Role};
+use crate::write::value::Value;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+
+/// A scan of more keys than this is a merge.
+const MAX_KEYS: usize = 64;
+
+/// Rows of the newest memtable.
+struct InMemory<'a> {
+    memtable: &'a MemtableView,
+    /// The values of the rows' keys.
+    keys: Vec<Vec<KeyValue>>,
+    rows: Vec<u32>,
+}
+
+impl TableView {
+    /// The newest memtable, if it alone determines the rows that it has.
+    fn newest_of_collection(&self) -> Option<&MemtableView> {
+        let newest = self.memtables.last()?;
+        let determines = self.schema.time.is_none()
+            && self.expired.is_none()
+            && !self.schema.merges_fields()
+            && !self.deletes.concern(newest.generation());
+        determines.then_some(newest)
+    }
+
+    /// The row of a collection with this key, if the newest memtable has it.
+    pub(super) fn row_in_memory(&self, key: &[u8]) -> Result<Option<Vec<Value>>> {
+        let Some(newest) = self.newest_of_collection() else { return Ok(None) };
+        let inner = newest.inner();
+        let Some(row) = newest.row_of(&inner, key) else { return Ok(None) };
+        let keys = key::decode(key, &self.schema.key_types())?;
+        let value = |(place, column): (usize, &Column)| match column.role {
+            Role::Field => newest.value(&inner, column, row),
+            _ => Value::of_key(&keys[self.schema.key_place(place)], column.column_type),
+        };
+        Ok(Some(self.schema.columns.iter().enumerate().map(value).collect()))
+    }
+
+    /// What a scan yields, if it is of a few rows of a collection and the newest memtable has all of
+    /// them.
+    pub(super) fn scan_in_memory(
+        &self,
+        request: &ScanRequest,
+        bounds: &ScanBounds,
+        places: &[usize],
+        condition: Option<&RowCondition>,
+    ) -> Result<Option<RecordBatch>> {
+        let keys = bounds.keys.as_deref().unwrap_or_default();
+        let is_of_few = (1..=MAX_KEYS).contains(&keys.len()) && request.limit.is_none_or(|limit| limit >= keys.len());
+        let Some(memtable) = self.newest_of_collection().filter(|_| is_of_few) else { return Ok(None) };
+        let mut found =
+            InMemory { memtable, keys: Vec::with_capacity(keys.len()), rows: Vec::with_capacity(keys.len()) };
+        let inner = memtable.inner();
+        for key in keys {
+            if !bounds.passes(key)? {
+                continue;
+            }
+            let Some(row) = memtable.row_of(&inner, key) else { return Ok(None) };
+            found.keys.push(key::decode(key, &bounds.key_types)?);
+            found.rows.push(row);
+        }
+        // Texts are read under a lock of their own.
+        drop(inner);
+        let rows = self.columns_in_memory(&found, places)?;
+        let Some(condition) = condition else { return Ok(Some(rows)) };
+        let wanted = matching(condition, &self.columns_in_memory(&found, &condition.places)?)?;
+        Ok(Some(filter_record_batch(&rows, &wanted)?))
+    }
+
+    /// Columns of rows.
+    fn columns_in_memory(&self, found: &InMemory<'_>, places: &[usize]) -> Result<RecordBatch> {
+        let columns = places.iter().map(|&place| {
+            let column = &self.schema.columns[place];
+            let mut out = ColumnBuilder::new(column.column_type);
+            out.reserve(found.rows.len());
+            match column.role {
+                Role::Field => found.memtable.read(column.id, &found.rows, &mut out),
+                _ => {
+                    let place = self.schema.key_place(place);
+                    found.keys.iter().for_each(|key| out.push(key[place].part()));
+                }
+            }
+            out.finish(column.column_type)
+        });
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(found.rows.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema.to_arrow_of(places), columns, &options)?)
+    }
+}
+
+#[cfg(test)]
+#[path = "rows_in_memory_tests.rs"]
+mod tests;
