@@ -71,7 +71,7 @@ pub(crate) fn flush_table(
     storage.create_directory(&directory(schema.id))?;
     let all = Selection::all(&view);
     let sorted = Sorted::of(view, &all, deletes, &());
-    let width = width(schema, &sorted.times);
+    let width = width(schema, sorted.times());
     let mut segments = Vec::new();
     for Planned { pieces, slices } in partitions(width, &sorted) {
         let id = next_id();
@@ -137,9 +137,9 @@ fn partitions(width: i64, sorted: &Sorted) -> Vec<Planned> {
             let (partition, len) = if width == 0 {
                 (0, end - start)
             } else {
-                let partition = sorted.times[start].div_euclid(width);
+                let partition = sorted.times()[start].div_euclid(width);
                 let inside = |time: &i64| time.div_euclid(width) == partition;
-                (partition, sorted.times[start..end].partition_point(inside))
+                (partition, sorted.times()[start..end].partition_point(inside))
             };
             partitions.entry(partition).or_default().push((number, start, len));
             start += len;
@@ -216,8 +216,8 @@ impl<'a> PartitionRows<'a> {
                     KeyValue::Bytes(text) => column.texts.as_mut().map(|pool| u64::from(pool.intern(&text))),
                 });
             }
-            rows.extend_from_slice(&sorted.order[start..start + len]);
-            times.extend_from_slice(&sorted.times[start..start + len]);
+            rows.extend_from_slice(&sorted.order()[start..start + len]);
+            times.extend_from_slice(&sorted.times()[start..start + len]);
             ends.push(rows.len());
             containers.push(bytes);
         }

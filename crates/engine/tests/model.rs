@@ -346,6 +346,16 @@ impl Case {
         }
         assert_eq!(found, expected);
         let text = |text: &Option<String>| text.clone().map_or(Value::Null, Value::Text);
+        let middle = self.series.keys().nth(self.series.len() / 2).map_or(0, |(_, time)| *time);
+        for until in [i64::MAX, middle] {
+            let request = ScanRequest::all().to_time(until);
+            let found = view.table("series").unwrap().last_times(&request).unwrap().map(|found| found.unwrap());
+            let found: Vec<_> = found.map(|found| (found.key[0].clone(), found.times.1)).collect();
+            let mut last = BTreeMap::new();
+            last.extend(self.series.keys().filter(|key| key.1 <= until).map(|(device, time)| (device, *time)));
+            let last: Vec<_> = last.into_iter().map(|(device, time)| (text(device), time)).collect();
+            assert_eq!(found, last);
+        }
         for (device, (time, i, s)) in &expected {
             let series = view.table("series").unwrap();
             let row = series.container(&[text(device)]).unwrap().last_row().unwrap().unwrap();

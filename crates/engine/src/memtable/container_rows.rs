@@ -16,6 +16,8 @@ pub(super) const MIN_KEPT_ROWS: u32 = 64;
 pub(crate) struct ContainerRows {
     pub(super) rows: Vec<u32>,
     pub(super) times: Vec<i64>,
+    /// Whether some time is not after the one before it.
+    pub(super) has_disorder: bool,
 }
 
 /// A container of a memtable. No other memtable of the process has the same number.
@@ -79,6 +81,7 @@ impl ContainerRows {
     pub(super) fn fill(&mut self, now: &MemtableView, container: Container, selection: &Selection, until: u32) -> bool {
         self.rows.clear();
         self.times.clear();
+        self.has_disorder = false;
         let (mut row, mut is_whole) = (container.newest_row, true);
         while row != until {
             let time = now.time(row);
@@ -86,6 +89,7 @@ impl ContainerRows {
                 is_whole = false;
                 break;
             }
+            self.has_disorder |= self.times.last().is_some_and(|next| *next <= time);
             self.rows.push(row);
             self.times.push(time);
             row = now.previous(row);
@@ -99,7 +103,12 @@ impl ContainerRows {
         if self.rows.is_empty() {
             return newer;
         }
-        Self { rows: [&*self.rows, &*newer.rows].concat(), times: [&*self.times, &*newer.times].concat() }
+        let ends = self.times.last().zip(newer.times.first());
+        Self {
+            rows: [&*self.rows, &*newer.rows].concat(),
+            times: [&*self.times, &*newer.times].concat(),
+            has_disorder: self.has_disorder || newer.has_disorder || ends.is_some_and(|(last, first)| last >= first),
+        }
     }
 }
 

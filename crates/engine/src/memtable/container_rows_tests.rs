@@ -56,8 +56,9 @@ const CONTAINERS: u64 = 4;
 
 /// The rows of a sorted view: container, time and number.
 fn rows_of(sorted: &Sorted) -> Vec<(u8, i64, u32)> {
-    let rows =
-        |place| sorted.rows(place).map(move |row| (sorted.keys.get(place)[0], sorted.times[row], sorted.order[row]));
+    let rows = |place| {
+        sorted.rows(place).map(move |row| (sorted.keys.get(place)[0], sorted.times()[row], sorted.order()[row]))
+    };
     (0..sorted.keys.len()).flat_map(rows).collect()
 }
 
@@ -109,7 +110,7 @@ fn rows_are_kept_once_and_followed_by_newer_ones() {
     let scan = |from: Option<i64>| {
         let view = memtable.view(&memtable.read());
         let selection = Selection::listed(&view, &[vec![1]]).within(from, None);
-        Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times.len()
+        Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times().len()
     };
     add(&memtable, &[1; 100], (0..100).collect());
     // A scan that stops early keeps nothing.
@@ -125,6 +126,6 @@ fn rows_are_kept_once_and_followed_by_newer_ones() {
     add(&memtable, &[2; 63], (0..63).collect());
     let view = memtable.view(&memtable.read());
     let selection = Selection::listed(&view, &[vec![2]]);
-    assert_eq!(Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times.len(), 63);
+    assert_eq!(Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times().len(), 63);
     assert_eq!(keeper.0.lock().len(), 1);
 }

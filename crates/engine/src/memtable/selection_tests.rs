@@ -40,7 +40,7 @@ fn add(memtable: &Arc<Memtable>, rows: &[(u8, i64)]) {
 
 /// The rows of a sorted view, as (key, time).
 fn rows_of(sorted: &Sorted) -> Vec<(u8, i64)> {
-    let rows = |place| sorted.rows(place).map(move |row| (sorted.keys.get(place)[0], sorted.times[row]));
+    let rows = |place| sorted.rows(place).map(move |row| (sorted.keys.get(place)[0], sorted.times()[row]));
     (0..sorted.keys.len()).flat_map(rows).collect()
 }
 

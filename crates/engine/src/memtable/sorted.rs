@@ -22,10 +22,10 @@ struct SortedContainer {
 /// ones may supply values of its fields ([`Sorted::rows_with`]).
 pub(crate) struct Sorted {
     pub(crate) view: MemtableView,
-    /// Row numbers of the view, in order.
-    pub(crate) order: Vec<u32>,
-    /// The rows' times, in the same order; all 0 in a collection.
-    pub(crate) times: Vec<i64>,
+    order: Vec<u32>,
+    times: Vec<i64>,
+    /// Instead of `order` and `times`: a part of the rows of the only container.
+    kept: Option<(Arc<ContainerRows>, Range<usize>)>,
     /// The containers' keys.
     pub(crate) keys: Keys,
     containers: Vec<SortedContainer>,
@@ -93,6 +93,7 @@ impl Sorted {
         // A container's newest row may be newer than the view.
         let now = memtable.view(&inner);
         let mut sorted = Self::empty(view, deletes);
+        let is_only = found.len() == 1;
         let mut few = ContainerRows::default();
         for (number, container) in found {
             let key = inner.keys.get(number);
@@ -100,20 +101,25 @@ impl Sorted {
                 sorted.push_newest(key, container, selection, &now);
                 continue;
             }
-            let kept;
-            let ContainerRows { rows, times } = if container.rows < MIN_KEPT_ROWS {
+            let is_large = container.rows >= MIN_KEPT_ROWS;
+            let kept = is_large.then(|| ContainerRows::of_large(&now, number, container, selection, keeper));
+            if kept.is_none() {
                 few.fill(&now, container, selection, NONE);
-                &few
-            } else {
-                kept = ContainerRows::of_large(&now, number, container, selection, keeper);
-                &*kept
-            };
+            }
+            let ContainerRows { rows, times, has_disorder } = kept.as_deref().unwrap_or(&few);
             let in_view = rows.partition_point(|&row| (row as usize) < sorted.view.rows);
             if container.is_in_order {
                 let first = times[..in_view].partition_point(|&time| selection.is_after(time));
                 let end = first + times[first..in_view].partition_point(|&time| selection.has_time(time));
-                sorted.times.extend_from_slice(&times[first..end]);
-                sorted.push(key, &rows[first..end]);
+                match &kept {
+                    Some(kept) if is_only && !has_disorder && sorted.deletes.is_none() => {
+                        sorted.push_kept(key, kept, first..end);
+                    }
+                    _ => {
+                        sorted.times.extend_from_slice(&times[first..end]);
+                        sorted.push(key, &rows[first..end]);
+                    }
+                }
             } else {
                 let selected = (0..in_view).filter(|&place| selection.has_time(times[place]));
                 let (rows, times): (Vec<u32>, Vec<i64>) = selected.map(|place| (rows[place], times[place])).unzip();
@@ -156,6 +162,28 @@ impl Sorted {
         self.push(key, &rows);
     }
 
+    /// Row numbers of the view, in order.
+    pub(crate) fn order(&self) -> &[u32] {
+        self.kept.as_ref().map_or(&self.order, |(kept, part)| &kept.rows[part.clone()])
+    }
+
+    /// The rows' times, in the same order; all 0 in a collection.
+    pub(crate) fn times(&self) -> &[i64] {
+        self.kept.as_ref().map_or(&self.times, |(kept, part)| &kept.times[part.clone()])
+    }
+
+    /// The minimum and maximum time; `None` without rows.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        let spans = (0..self.containers.len()).map(|container| self.span_of(container));
+        spans.reduce(|all, span| (all.0.min(span.0), all.1.max(span.1)))
+    }
+
+    /// The first and last time of a container.
+    pub(crate) fn span_of(&self, container: usize) -> (i64, i64) {
+        let (rows, times) = (self.rows(container), self.times());
+        (times[rows.start], times[rows.end - 1])
+    }
+
     /// The positions of a container's rows in the order.
     pub(crate) fn rows(&self, container: usize) -> Range<usize> {
         let SortedContainer { start, rows } = self.containers[container];
@@ -168,6 +196,7 @@ impl Sorted {
             view,
             order: Vec::new(),
             times: Vec::new(),
+            kept: None,
             keys: Keys::default(),
             containers: Vec::new(),
             older: HashMap::new(),
@@ -192,8 +221,17 @@ impl Sorted {
 
     /// Whether a row of the order has a value in a column.
     pub(crate) fn has_value(&self, column: ColumnId, place: usize) -> bool {
-        let row = self.rows_with(column, &self.order[place..=place])[0];
+        let row = self.rows_with(column, &self.order()[place..=place])[0];
         self.view.get(lane_of(column), row).is_some()
+    }
+
+    /// Adds the only container. Its rows are in the order of their times, and none is deleted.
+    fn push_kept(&mut self, key: &[u8], kept: &Arc<ContainerRows>, part: Range<usize>) {
+        if !part.is_empty() {
+            self.keys.push(key);
+            self.containers.push(SortedContainer { start: 0, rows: part.len() as u32 });
+            self.kept = Some((Arc::clone(kept), part));
+        }
     }
 
     /// Adds a container. `arrived` holds its rows in order of arrival; `times` already ends with

@@ -54,7 +54,7 @@ impl CollectionRows {
         let [source] = sources else { return None };
         let is_whole = match source {
             // Only the rows that are wanted were sorted.
-            Source::Memtable(sorted) => sorted.order.len() == sorted.keys.len(),
+            Source::Memtable(sorted) => sorted.order().len() == sorted.keys.len(),
             Source::Segment { listed, deletes, .. } => {
                 let facts = &listed.segment.facts;
                 let wants_all = bounds.keys.is_none() && bounds.tests.is_empty() && bounds.prefix.is_empty();

@@ -125,7 +125,32 @@ impl TableView {
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if a column is not numeric or is part of the
     /// key; otherwise see [`scan`](Self::scan).
     pub fn containers(&self, request: &ScanRequest, columns: &[usize]) -> Result<ContainerSummaries> {
-        let bounds = self.bounds(request)?;
+        self.summaries(self.bounds(request)?, columns)
+    }
+
+    /// The containers with rows that match a request, in key order, with their last times. The number
+    /// of rows and the first time are those of some of the rows only: older ones need not be looked at.
+    ///
+    /// ```
+    /// use fleetdb_engine::io::{Io, MemoryStorage};
+    /// use fleetdb_engine::{ColumnType, Database, ScanRequest, Settings, TableDefinition, Unit, Value};
+    /// let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    /// let reads = TableDefinition::new("reads").key("meter", ColumnType::Int64).time("ts", Unit::Second);
+    /// db.create_table(&reads).unwrap();
+    /// let meter = db.container("reads", &[Value::Int(7)]).unwrap();
+    /// (0..10).for_each(|time| { meter.append(time, &[]).unwrap(); });
+    /// let view = db.view();
+    /// let mut found = view.table("reads").unwrap().last_times(&ScanRequest::all().to_time(5)).unwrap();
+    /// assert_eq!(found.next().unwrap().unwrap().times.1, 5);
+    /// ```
+    ///
+    /// # Errors
+    /// See [`scan`](Self::scan).
+    pub fn last_times(&self, request: &ScanRequest) -> Result<ContainerSummaries> {
+        self.summaries(ScanBounds { newest: Some(1), ..self.bounds(request)? }, &[])
+    }
+
+    fn summaries(&self, bounds: ScanBounds, columns: &[usize]) -> Result<ContainerSummaries> {
         let numeric = self.numeric_columns(columns)?;
         let sources = self.sources(&bounds, columns.len())?;
         Ok(ContainerSummaries {

@@ -82,7 +82,7 @@ impl Source {
     /// The minimum and maximum time of all rows; `None` if there are no rows.
     pub(crate) fn span(&self) -> Option<Span> {
         match self {
-            Self::Memtable(sorted) => Some((*sorted.times.iter().min()?, *sorted.times.iter().max()?)),
+            Self::Memtable(sorted) => sorted.span(),
             Self::Segment { listed, .. } => Some(listed.entry.times),
         }
     }
@@ -93,7 +93,7 @@ impl Source {
             return None;
         }
         match self {
-            Self::Memtable(sorted) => Some(sorted.times.len() as u64),
+            Self::Memtable(sorted) => Some(sorted.times().len() as u64),
             Self::Segment { listed, .. } => {
                 let all = listed.entry.slices.is_empty() && !deletes.concern_segment(&listed.entry);
                 all.then_some(listed.entry.rows)
@@ -135,7 +135,7 @@ impl Source {
                     key: sorted.keys.get(container).to_vec(),
                     start: rows.start as u64,
                     rows: rows.len(),
-                    times: (sorted.times[rows.start], sorted.times[rows.end - 1]),
+                    times: sorted.span_of(container),
                     statistics: None,
                 }))
             }
@@ -192,7 +192,7 @@ impl Source {
     /// The times of a range of rows.
     pub(crate) fn times(&self, start: u64, rows: usize, memo: &mut PageMemo) -> Result<Vec<i64>> {
         match self {
-            Self::Memtable(sorted) => Ok(sorted.times[start as usize..start as usize + rows].to_vec()),
+            Self::Memtable(sorted) => Ok(sorted.times()[start as usize..start as usize + rows].to_vec()),
             Self::Segment { schema, .. } => {
                 let mut out = ColumnBuilder::new(ColumnType::Int64);
                 match schema.time {
@@ -211,7 +211,7 @@ impl Source {
     /// The time of a row.
     pub(crate) fn time(&self, row: u64, memo: &mut PageMemo) -> Result<i64> {
         match self {
-            Self::Memtable(sorted) => Ok(sorted.times[row as usize]),
+            Self::Memtable(sorted) => Ok(sorted.times()[row as usize]),
             Self::Segment { listed, schema, keep, .. } => {
                 let Some(time) = schema.time.map(|time| schema.columns[time].id) else { return Ok(0) };
                 let place = listed.segment.place(time, row as usize);
@@ -262,7 +262,7 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                let rows = &sorted.order[start as usize..start as usize + rows];
+                let rows = &sorted.order()[start as usize..start as usize + rows];
                 sorted.view.read(column.0, &sorted.rows_with(column.0, rows), out);
                 Ok(())
             }
@@ -288,7 +288,7 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                let rows: Vec<_> = rows.iter().map(|&row| sorted.order[row as usize]).collect();
+                let rows: Vec<_> = rows.iter().map(|&row| sorted.order()[row as usize]).collect();
                 sorted.view.read(column.0, &sorted.rows_with(column.0, &rows), out);
                 Ok(())
             }
@@ -353,7 +353,7 @@ impl Source {
     ) -> Result<()> {
         match self {
             Self::Memtable(sorted) => {
-                let row = sorted.rows_with(column.0, &sorted.order[row as usize..=row as usize])[0];
+                let row = sorted.rows_with(column.0, &sorted.order()[row as usize..=row as usize])[0];
                 sorted.view.read(column.0, &vec![row; times], out);
                 Ok(())
             }
@@ -393,7 +393,7 @@ impl Source {
         match self {
             Self::Memtable(sorted) => {
                 let mut lane = Lane::default();
-                let rows = &sorted.order[start as usize..start as usize + rows];
+                let rows = &sorted.order()[start as usize..start as usize + rows];
                 sorted.view.read_raw(column, &sorted.rows_with(column, rows), &mut lane);
                 add_lane(&lane, 0, lane.len(), extremes, column_type, amounts);
                 Ok(())

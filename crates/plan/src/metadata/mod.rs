@@ -174,7 +174,12 @@ impl ContainerAggregate {
             };
             return Ok(Parts::Buckets(view.buckets(&request, &totals).map_err(query_error)?));
         }
-        let containers = view.containers(&request, &self.fields).map_err(query_error)?;
+        let of_times = |out: &Output| matches!(out, Output::LastTime | Output::Key(_));
+        let containers = match self.outputs.iter().all(of_times) {
+            true => view.last_times(&request),
+            false => view.containers(&request, &self.fields),
+        };
+        let containers = containers.map_err(query_error)?;
         Ok(match self.grouped {
             true => Parts::Groups(containers),
             false => Parts::Adding(containers, None),
