@@ -103,6 +103,15 @@ impl DeleteSet {
         self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)
     }
 
+    /// Whether rows of a container in a memtable of this generation may be deleted.
+    pub(crate) fn concern_container(&self, generation: Generation, key: &[u8]) -> bool {
+        let concerns = |marked: &Marked| marked.delete.generation >= generation;
+        self.0.iter().any(|layer| {
+            let of_key = layer.by_key.get(key).into_iter().flatten();
+            layer.all_keys.iter().chain(of_key).any(concerns)
+        })
+    }
+
     /// Whether any delete may hide a row of a segment.
     pub(crate) fn concern_segment(&self, segment: &SegmentEntry) -> bool {
         self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.concerns(segment))

@@ -19,7 +19,7 @@ pub(crate) struct WriteResult {
     pub(crate) dropped: usize,
     /// The first of the lines that were left out, each with its error.
     pub(crate) wrong: Vec<RejectedLine>,
-    /// The durability of the lines that were kept; `None` if there are none.
+    /// The batch of the lines that were kept; `None` if there are none.
     pub(crate) acknowledged: Option<Acknowledged>,
 }
 

@@ -6,6 +6,8 @@ use crate::io_error;
 use fleetdb_engine::{Database, Error, LineParser, LineSplitter, MAX_VALUE_BYTES, Precision, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Bytes of gathered rows at which they are written, however few they are.
+const BATCH_BYTES: usize = 64 << 20;
 /// The longest line. It also limits how much an unclosed quote can swallow.
 const LINE_BYTES: usize = 2 * MAX_VALUE_BYTES;
 
@@ -36,7 +38,8 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
         line.clear();
         ends = LineSplitter::default();
         number = text_number + 1;
-        if parser.rows() >= BATCH_ROWS {
+        parser.check()?;
+        if parser.rows() >= BATCH_ROWS || parser.bytes() >= BATCH_BYTES {
             let full = std::mem::replace(&mut parser, LineParser::new(db, precision, now_ns));
             commit(full, args, tally)?;
         }

@@ -55,11 +55,22 @@ fn lines_take_no_more_memory_than_the_budget_has() {
     assert_eq!(refused.code(), Code::OutOfMemory, "{refused}");
     assert!(refused.to_string().contains("lines of line protocol"), "{refused}");
     assert!(db.table("m").is_err());
-    // As many values in one column fit.
+    // New columns have a value for each earlier line. They are refused before they are made.
+    let mut lines = LineParser::new(&db, Unit::Second, 0);
+    (1..20_000).for_each(|time| lines.parse(&format!("m f0=1 {time}")).unwrap());
+    assert!(lines.check().is_ok() && lines.rows() == 19_999 && lines.bytes() < 2 << 20);
+    lines.parse(&format!("m {wide} 0")).unwrap();
+    assert_eq!((lines.rows(), lines.check().unwrap_err().code()), (0, Code::OutOfMemory));
+    lines.parse("m f0=1 1").unwrap();
+    assert_eq!(lines.rows(), 0);
+    drop(lines);
+    // As many values in one column fit. They are charged as long as their batch is there.
     let mut lines = LineParser::new(&db, Unit::Second, 0);
     (1..20_000).for_each(|time| lines.parse(&format!("m f0=1 {time}")).unwrap());
     assert!(memory.used_bytes() >= 20_000 * 16, "{}", memory.used_bytes());
-    lines.commit(Durability::Sync).unwrap();
+    let batch = lines.into_batch().unwrap();
+    assert!(memory.used_bytes() >= 20_000 * 16, "{}", memory.used_bytes());
+    db.commit(batch).unwrap();
     assert_eq!((db.view().table("m").unwrap().count().unwrap(), memory.used_bytes()), (19_999, 0));
 }
 

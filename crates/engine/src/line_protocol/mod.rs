@@ -42,8 +42,9 @@ use line::{FieldValue, Line, Part, is_blank, parse_line};
 use std::sync::Arc;
 use values::Values;
 
-/// The memory that a gathered value takes, except the bytes of a text.
-const VALUE_BYTES: usize = size_of::<Option<i64>>();
+/// The memory that a gathered value takes at most, except the bytes of a text: a vector that grows
+/// has room for as many values again.
+const VALUE_BYTES: usize = 2 * size_of::<Option<i64>>();
 
 /// The name of the time column in tables created by line protocol.
 pub const TIME_COLUMN: &str = "time";
@@ -150,26 +151,22 @@ impl<'a> LineParser<'a> {
             column: trimmed.len(),
             reason: "the timestamp is outside the range of the table's time column".to_owned(),
         })?;
-        let columns_before = table.columns.len();
-        add(table, line, start + 1, self.db.settings().max_columns)?;
-        table.times.push(time);
-        self.rows += 1;
+        let places = places_of(table, &line, start + 1, self.db.settings().max_columns)?;
         // The line has a value, perhaps NULL, in each column of its table. New columns have one for each
         // earlier line as well.
-        let columns = table.columns.len();
-        let values = columns + 1 + (columns - columns_before) * (table.times.len() - 1);
-        self.charge(values * VALUE_BYTES + trimmed.len());
-        Ok(())
-    }
-
-    /// Counts the memory of a line, and drops everything if there is no more.
-    fn charge(&mut self, bytes: usize) {
-        self.bytes += bytes;
+        let new = places.new;
+        let values = table.columns.len() + 1 + new * (table.times.len() + 1);
+        self.bytes += values * VALUE_BYTES + trimmed.len();
         if let Err(error) = self.memory.grow_to("lines of line protocol", self.bytes) {
             self.exhausted = Some(error);
             (self.tables, self.rows, self.bytes) = (Vec::new(), 0, 0);
             self.memory.release();
+            return Ok(());
         }
+        add(table, line, places);
+        table.times.push(time);
+        self.rows += 1;
+        Ok(())
     }
 
     /// Refuses a line that would create a table beyond the limit.
@@ -185,16 +182,27 @@ impl<'a> LineParser<'a> {
         ))
     }
 
+    /// Memory of the gathered rows, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Checks that the memory has sufficed so far. [`into_batch`](Self::into_batch) does it as well.
+    ///
+    /// # Errors
+    /// [`Code::OutOfMemory`](crate::Code::OutOfMemory).
+    pub fn check(&self) -> Result<()> {
+        self.exhausted.clone().map_or(Ok(()), Err)
+    }
+
     /// Creates missing tables and columns, and returns all gathered rows as one batch.
     ///
     /// # Errors
     /// As [`Database::create_table`] and [`Database::add_column`]; or the memory did not suffice
     /// ([`Code::OutOfMemory`](crate::Code::OutOfMemory)).
     pub fn into_batch(self) -> Result<Batch> {
-        if let Some(error) = self.exhausted {
-            return Err(error);
-        }
-        let mut batch = Batch::new();
+        self.check()?;
+        let mut batch = Batch::new().holding(self.memory);
         for table in self.tables.into_iter().filter(|table| !table.times.is_empty()) {
             create_missing(self.db, &table)?;
             batch = batch.with(&table.name.clone(), into_batch(table)?);
@@ -271,14 +279,22 @@ fn place_of(table: &GatheredTable, places: &[Place], parts: &[Part<'_>], part: &
     }
 }
 
-/// Adds a line that begins at `start` to its table's columns. All checks come before any change.
-fn add(
-    table: &mut GatheredTable,
-    line: Line<'_>,
+/// The columns for the values of a line.
+struct Places {
+    of_parts: Vec<Place>,
+    /// The parts whose fields the line names again: their values do not count.
+    overtaken: Vec<usize>,
+    /// The number of new columns.
+    new: usize,
+}
+
+/// Finds the columns for a line that begins at `start`, and checks the line.
+fn places_of(
+    table: &GatheredTable,
+    line: &Line<'_>,
     start: usize,
     max_columns: usize,
-) -> std::result::Result<(), LineError> {
-    let rows = table.times.len();
+) -> std::result::Result<Places, LineError> {
     let mut places: Vec<Place> = Vec::with_capacity(line.parts.len());
     // Lines usually name their columns in the table's order. Each name is then found at once and is
     // unique.
@@ -349,8 +365,14 @@ fn add(
         }
         places.push(place);
     }
-    check_row(table, &places, &line, tag_bytes).map_err(|reason| LineError { column: start, reason })?;
-    for (number, (place, Part { value, role, .. })) in places.into_iter().zip(line.parts).enumerate() {
+    check_row(table, &places, line, tag_bytes).map_err(|reason| LineError { column: start, reason })?;
+    Ok(Places { of_parts: places, overtaken, new })
+}
+
+/// Adds a line to its table's columns.
+fn add(table: &mut GatheredTable, line: Line<'_>, Places { of_parts, overtaken, .. }: Places) {
+    let rows = table.times.len();
+    for (number, (place, Part { value, role, .. })) in of_parts.into_iter().zip(line.parts).enumerate() {
         if overtaken.contains(&number) {
             continue;
         }
@@ -369,7 +391,6 @@ fn add(
     for column in table.columns.iter_mut().filter(|column| column.values.len() == rows) {
         column.values.push_null();
     }
-    Ok(())
 }
 
 /// Refuses a whole line: it lacks a required value, or its key is too long.

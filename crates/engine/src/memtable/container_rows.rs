@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 /// The rows of smaller containers are not kept.
 pub(super) const MIN_KEPT_ROWS: u32 = 64;
+/// A scan of more containers keeps no rows: it would drive everything else out of the cache.
+pub(super) const MAX_KEPT_CONTAINERS: usize = 256;
 
 /// The rows of a container in order of arrival, and their times.
 #[derive(Default)]
@@ -27,7 +29,7 @@ pub(crate) struct MemtableContainer {
     pub(super) number: u32,
 }
 
-/// Keeps the rows of containers, perhaps.
+/// Keeps the rows of containers for later scans. It may forget them at any time.
 pub(crate) trait KeepRows {
     /// The oldest rows of a container: all that it had when they were kept.
     fn kept(&self, container: MemtableContainer) -> Option<Arc<ContainerRows>>;
@@ -67,7 +69,9 @@ impl ContainerRows {
         if newer.rows.is_empty() && is_whole {
             return kept;
         }
-        if !is_whole {
+        // A scan of the newest rows alone must not copy all others.
+        let are_before = container.is_in_order && kept.times.last().is_some_and(|last| selection.is_after(*last));
+        if !is_whole || are_before {
             return Arc::new(newer);
         }
         let rows = Arc::new(kept.followed_by(newer));

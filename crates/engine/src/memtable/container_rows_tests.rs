@@ -1,8 +1,9 @@
 use super::*;
 use crate::column_type::{ColumnType, Unit};
-use crate::deletes::DeleteSet;
+use crate::deletes::{DeleteSet, Deletes, Marked};
 use crate::ids::{ColumnId, Generation, TableId};
 use crate::lane::NullMask;
+use crate::manifest::Delete;
 use crate::memtable::Memtable;
 use crate::memtable::sorted::Sorted;
 use crate::schema::TableDefinition;
@@ -62,6 +63,16 @@ fn rows_of(sorted: &Sorted) -> Vec<(u8, i64, u32)> {
     (0..sorted.keys.len()).flat_map(rows).collect()
 }
 
+/// A delete of some rows of one container, or of all.
+fn deleted(random: &mut Xoshiro256PlusPlus, rows: u32, time: i64) -> DeleteSet {
+    let key = random.random_bool(0.7).then(|| vec![random.random_range(0..CONTAINERS as u8)]);
+    let from = random.random_range(0..=time);
+    let delete = Delete { id: 1, generation: Generation(1), key, from, to: from + random.random_range(0..100) };
+    let mut deletes = Deletes::default();
+    deletes.push(Marked { delete, rows_before: random.random_range(0..=rows) });
+    DeleteSet::new([Arc::new(deletes)].into_iter())
+}
+
 #[test]
 fn what_is_kept_changes_no_scan() {
     let mut most_kept = 0;
@@ -88,16 +99,21 @@ fn what_is_kept_changes_no_scan() {
             let mut selection = Selection::listed(view, &keys).within(from, to);
             // Where many rows are wanted, a selection may hold all, which this is not about.
             selection.containers = Some(keys.iter().map(|key| u32::from(key[0])).collect());
-            let of = |view: &MemtableView| {
-                let kept = Sorted::of(view.clone(), &selection, &DeleteSet::default(), &keeper);
-                assert_eq!(
-                    rows_of(&kept),
-                    rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default(), &())),
-                    "seed {seed}, step {step}"
-                );
+            let deletes = match random.random_bool(0.5) {
+                true => DeleteSet::default(),
+                false => deleted(&mut random, view.rows as u32, time as i64),
             };
-            of(view);
-            of(view);
+            // All rows are sorted in another way.
+            let all = Selection::all(view).within(from, to);
+            let mut expected = rows_of(&Sorted::of(view.clone(), &all, &deletes, &()));
+            expected.retain(|row| keys.contains(&vec![row.0]));
+            for keeps in [true, true, false] {
+                let found = match keeps {
+                    true => Sorted::of(view.clone(), &selection, &deletes, &keeper),
+                    false => Sorted::of(view.clone(), &selection, &deletes, &()),
+                };
+                assert_eq!(rows_of(&found), expected, "seed {seed}, step {step}, keeps {keeps}");
+            }
         }
         most_kept = keeper.0.lock().values().map(|rows| rows.rows.len()).fold(most_kept, usize::max);
     }
@@ -121,6 +137,8 @@ fn rows_are_kept_once_and_followed_by_newer_ones() {
     assert_eq!(scan(Some(50)), 50);
     assert!(Arc::ptr_eq(&first, &kept()));
     add(&memtable, &[1; 10], (100..110).collect());
+    // A scan of newer rows alone does not copy the others.
+    assert_eq!((scan(Some(100)), kept().rows.len()), (10, 100));
     assert_eq!((scan(Some(99)), kept().rows.len()), (11, 110));
     // Small containers are not kept.
     add(&memtable, &[2; 63], (0..63).collect());

@@ -1,6 +1,6 @@
 //! A memtable view in (key, time) order, with each primary key once, for scans and the flush.
 
-use super::container_rows::{ContainerRows, KeepRows, MIN_KEPT_ROWS};
+use super::container_rows::{ContainerRows, KeepRows, MAX_KEPT_CONTAINERS, MIN_KEPT_ROWS};
 use super::selection::Selection;
 use super::{CONTAINER_LANE, Container, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
@@ -93,7 +93,7 @@ impl Sorted {
         // A container's newest row may be newer than the view.
         let now = memtable.view(&inner);
         let mut sorted = Self::empty(view, deletes);
-        let is_only = found.len() == 1;
+        let (is_only, are_few) = (found.len() == 1, found.len() <= MAX_KEPT_CONTAINERS);
         let mut few = ContainerRows::default();
         for (number, container) in found {
             let key = inner.keys.get(number);
@@ -101,8 +101,8 @@ impl Sorted {
                 sorted.push_newest(key, container, selection, &now);
                 continue;
             }
-            let is_large = container.rows >= MIN_KEPT_ROWS;
-            let kept = is_large.then(|| ContainerRows::of_large(&now, number, container, selection, keeper));
+            let kept = (are_few && container.rows >= MIN_KEPT_ROWS)
+                .then(|| ContainerRows::of_large(&now, number, container, selection, keeper));
             if kept.is_none() {
                 few.fill(&now, container, selection, NONE);
             }
@@ -112,7 +112,7 @@ impl Sorted {
                 let first = times[..in_view].partition_point(|&time| selection.is_after(time));
                 let end = first + times[first..in_view].partition_point(|&time| selection.has_time(time));
                 match &kept {
-                    Some(kept) if is_only && !has_disorder && sorted.deletes.is_none() => {
+                    Some(kept) if is_only && !has_disorder && sorted.deletes_of(key).is_none() => {
                         sorted.push_kept(key, kept, first..end);
                     }
                     _ => {
@@ -134,14 +134,14 @@ impl Sorted {
     /// current view.
     fn push_newest(&mut self, key: &[u8], container: Container, selection: &Selection, now: &MemtableView) {
         let (mut row, mut newest, mut counted) = (container.newest_row, selection.newest, None);
-        let (first, mut rows) = (self.times.len(), Vec::new());
+        let (first, mut rows, deletes) = (self.times.len(), Vec::new(), self.deletes_of(key).cloned());
         while row != NONE {
             if (row as usize) < self.view.rows {
                 let time = self.view.time(row);
                 if selection.has_time(time) {
                     let hits = |deletes: &DeleteSet| deletes.hit(now.memtable.generation, key, row, time);
                     // Rows with one time follow each other and count once, deleted ones not at all.
-                    if counted != Some(time) && !self.deletes.as_ref().is_some_and(hits) {
+                    if counted != Some(time) && !deletes.as_ref().is_some_and(hits) {
                         if newest == 0 {
                             break;
                         }
@@ -259,18 +259,25 @@ impl Sorted {
         }
     }
 
+    /// The deletes, if some may concern rows of this container.
+    fn deletes_of(&self, key: &[u8]) -> Option<&DeleteSet> {
+        let generation = self.view.memtable.generation;
+        self.deletes.as_ref().filter(|deletes| deletes.concern_container(generation, key))
+    }
+
     /// Removes deleted rows of the container that begins at `start`.
     fn leave_out_deleted(&mut self, key: &[u8], start: usize) {
-        let Self { view, order, times, deletes, .. } = self;
-        let generation = view.memtable.generation;
-        let collection = view.memtable.time_lane.is_none();
+        let collection = self.view.memtable.time_lane.is_none();
+        let deletes = self.deletes_of(key).cloned();
         if deletes.is_none() && !collection {
             return;
         }
+        let Self { view, order, times, .. } = self;
+        let generation = view.memtable.generation;
         let mut kept = start;
         for place in start..order.len() {
             let (row, time) = (order[place], times[place]);
-            let gone = match deletes {
+            let gone = match &deletes {
                 _ if collection && view.get(PREVIOUS_LANE, row) == Some(GONE) => true,
                 // In a collection only older generations: a row of this generation may have been
                 // written again.

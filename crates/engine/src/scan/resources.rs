@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct ScanResources {
     pub(crate) batch_rows: usize,
     pub(crate) budget: Arc<Budget>,
-    /// Keeps what scans find.
+    /// Keeps pages, and rows of containers in memtables, for later scans.
     pub(crate) cache: Arc<Cache>,
     /// Threads that all scans may start together, each in addition to its own.
     max_helpers: usize,

@@ -36,8 +36,8 @@ impl TableView {
         let newest = request.limit.filter(|_| request.newest_first);
         let bounds = ScanBounds { newest, ..self.bounds(request)? };
         let newest_first = request.newest_first;
-        if let Some(batch) = self.scan_in_memory(request, &bounds, &places, condition.as_ref())? {
-            return Ok(Scan { rows: Rows::InMemory(batch.schema(), Some(batch)), newest_first });
+        if let Some(batch) = self.scan_in_memory(request, &bounds, &places, condition.as_ref()).transpose() {
+            return Ok(Scan { rows: Rows::InMemory(self.schema.to_arrow_of(&places), Some(batch)), newest_first });
         }
         let sources = self.sources(&bounds, places.len())?;
         let tested = condition.iter().flat_map(|condition| &condition.places);
@@ -74,8 +74,8 @@ pub struct Scan {
 
 enum Rows {
     Read(Box<Reading<BatchReader>>),
-    /// One batch, which was found at once, until it is yielded, and its schema.
-    InMemory(SchemaRef, Option<RecordBatch>),
+    /// The only batch, which is found when the scan begins, until it is yielded, and its schema.
+    InMemory(SchemaRef, Option<Result<RecordBatch>>),
 }
 
 impl Scan {
@@ -98,7 +98,7 @@ impl Iterator for Scan {
                 Some(if self.newest_first { batch.and_then(reversed) } else { batch })
             }
             // Each container has one row.
-            Rows::InMemory(_, batch) => batch.take().map(Ok),
+            Rows::InMemory(_, batch) => batch.take(),
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Rows of a collection that the newest memtable has. It alone determines them, so that neither
-//! segments nor a merge are needed.
+//! segments nor a merge are needed, unless the table merges fields.
 
 use super::batch_reader::{RowCondition, matching};
 use super::bounds::ScanBounds;
+use super::rows::BATCH_TEXT_BYTES;
 use super::{ScanRequest, TableView};
 use crate::column::ColumnBuilder;
 use crate::error::Result;
 use crate::key::{self, KeyValue};
-use crate::memtable::MemtableView;
+use crate::memtable::{Inner, MemtableView};
 use crate::schema::{Column, Role};
 use crate::write::value::Value;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
 
-/// A scan of more keys than this is a merge.
+/// A scan of more keys than this merges all sources.
 const MAX_KEYS: usize = 64;
 
 /// Rows of the newest memtable.
@@ -28,18 +28,23 @@ impl TableView {
     /// The newest memtable, if it alone determines the rows that it has.
     fn newest_of_collection(&self) -> Option<&MemtableView> {
         let newest = self.memtables.last()?;
-        let determines = self.schema.time.is_none()
-            && self.expired.is_none()
-            && !self.schema.merges_fields()
-            && !self.deletes.concern(newest.generation());
+        let determines = self.schema.time.is_none() && self.expired.is_none() && !self.schema.merges_fields();
         determines.then_some(newest)
+    }
+
+    /// The row with this key in a collection's newest memtable, if it is there and not deleted. `inner`
+    /// is the locked memtable.
+    fn valid_row(&self, newest: &MemtableView, inner: &Inner, key: &[u8]) -> Option<u32> {
+        // Deletes of the memtable's own generation have marked its rows.
+        let is_deleted = self.deletes.hit(newest.generation(), key, u32::MAX, 0);
+        newest.row_of(inner, key).filter(|_| !is_deleted)
     }
 
     /// The row of a collection with this key, if the newest memtable has it.
     pub(super) fn row_in_memory(&self, key: &[u8]) -> Result<Option<Vec<Value>>> {
         let Some(newest) = self.newest_of_collection() else { return Ok(None) };
         let inner = newest.inner();
-        let Some(row) = newest.row_of(&inner, key) else { return Ok(None) };
+        let Some(row) = self.valid_row(newest, &inner, key) else { return Ok(None) };
         let keys = key::decode(key, &self.schema.key_types())?;
         let value = |(place, column): (usize, &Column)| match column.role {
             Role::Field => newest.value(&inner, column, row),
@@ -58,8 +63,17 @@ impl TableView {
         condition: Option<&RowCondition>,
     ) -> Result<Option<RecordBatch>> {
         let keys = bounds.keys.as_deref().unwrap_or_default();
-        let is_of_few = (1..=MAX_KEYS).contains(&keys.len()) && request.limit.is_none_or(|limit| limit >= keys.len());
-        let Some(memtable) = self.newest_of_collection().filter(|_| is_of_few) else { return Ok(None) };
+        if !(1..=MAX_KEYS).contains(&keys.len()) || request.limit.is_some_and(|limit| limit < keys.len()) {
+            return Ok(None);
+        }
+        let Some(memtable) = self.newest_of_collection() else { return Ok(None) };
+        let is_long = |place: &usize| {
+            let column = &self.schema.columns[*place];
+            column.column_type.is_bytes() && keys.len() * memtable.text_bytes(column.id) > BATCH_TEXT_BYTES
+        };
+        if places.iter().any(is_long) {
+            return Ok(None);
+        }
         let mut found =
             InMemory { memtable, keys: Vec::with_capacity(keys.len()), rows: Vec::with_capacity(keys.len()) };
         let inner = memtable.inner();
@@ -67,16 +81,20 @@ impl TableView {
             if !bounds.passes(key)? {
                 continue;
             }
-            let Some(row) = memtable.row_of(&inner, key) else { return Ok(None) };
+            let Some(row) = self.valid_row(memtable, &inner, key) else { return Ok(None) };
             found.keys.push(key::decode(key, &bounds.key_types)?);
             found.rows.push(row);
         }
         // Texts are read under a lock of their own.
         drop(inner);
-        let rows = self.columns_in_memory(&found, places)?;
-        let Some(condition) = condition else { return Ok(Some(rows)) };
-        let wanted = matching(condition, &self.columns_in_memory(&found, &condition.places)?)?;
-        Ok(Some(filter_record_batch(&rows, &wanted)?))
+        if let Some(condition) = condition {
+            let wanted = matching(condition, &self.columns_in_memory(&found, &condition.places)?)?;
+            let mut is_wanted = wanted.values().iter();
+            found.rows.retain(|_| is_wanted.next() == Some(true));
+            let mut is_wanted = wanted.values().iter();
+            found.keys.retain(|_| is_wanted.next() == Some(true));
+        }
+        self.columns_in_memory(&found, places).map(Some)
     }
 
     /// Columns of rows.

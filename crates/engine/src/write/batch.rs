@@ -4,6 +4,7 @@ use super::value::{Value, misfit};
 use crate::column::ColumnBuilder;
 use crate::error::{Error, Result};
 use crate::key::KeyPart;
+use crate::memory::MemoryReservation;
 use crate::schema::{Column, TableSchema};
 use crate::settings::Durability;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -38,6 +39,8 @@ pub struct Batch {
     bytes: usize,
     /// The requested durability; `None` for the database's default.
     pub(crate) durability: Option<Durability>,
+    /// Memory that is charged until the batch is dropped.
+    held: Vec<Arc<MemoryReservation>>,
 }
 
 /// Rows for one table.
@@ -110,6 +113,12 @@ impl Batch {
         self
     }
 
+    /// Keeps memory charged as long as the batch.
+    pub(crate) fn holding(mut self, memory: MemoryReservation) -> Self {
+        self.held.push(Arc::new(memory));
+        self
+    }
+
     /// Requests a durability other than the database's default
     /// ([`Settings::durability`](crate::Settings)). `None` changes nothing.
     ///
@@ -174,6 +183,7 @@ impl Batch {
     pub fn append(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
         self.deletes.extend(other.deletes);
+        self.held.extend(other.held);
         self.bytes += other.bytes;
         self
     }
@@ -186,6 +196,7 @@ impl Batch {
             *self = other;
             return;
         }
+        self.held.extend(other.held);
         self.bytes += other.deletes.iter().map(DeleteRequest::bytes).sum::<usize>();
         self.deletes.extend(other.deletes);
         for part in other.parts {

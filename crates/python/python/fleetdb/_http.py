@@ -204,7 +204,7 @@ class HttpConnection(Connection):
             exchange = self._request("POST", path, lines, self._level(durability))
         except _LinesRefused as refused:
             answer = refused.answer
-            written = _written_by(refused.headers)
+            written = Written(answer["kept"], *_acknowledged_by(refused.headers))
             wrong = [(line["line_number"], line["error_message"], line["original_line"]) for line in answer["data"]]
             raise LineError(answer["error"], written=written, dropped=answer["dropped"], lines=wrong) from None
         exchange.read_all()

@@ -317,7 +317,7 @@ impl Session {
             return Ok(WriteOutcome { count: change.count, returned, acknowledged: None });
         }
         drop(transaction);
-        let mut done = WriteOutcome { count: 0, returned: None, acknowledged: None };
+        let mut done = WriteOutcome::default();
         let mut is_empty = true;
         let acknowledged = writer.transact(|view| {
             self.tables.show(view.clone());

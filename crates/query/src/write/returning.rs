@@ -15,6 +15,7 @@ use fleetdb_statement::walk::visit_expressions_mut;
 use std::ops::ControlFlow;
 
 /// The result of a statement that writes.
+#[derive(Default)]
 pub(crate) struct WriteOutcome {
     /// The number of affected rows.
     pub(crate) count: u64,
@@ -25,7 +26,8 @@ pub(crate) struct WriteOutcome {
 }
 
 impl WriteOutcome {
-    /// The result of a statement without RETURNING that is durable up to this batch.
+    /// The result of a statement without RETURNING. If it wrote rows, they are in this batch or earlier
+    /// ones.
     pub(crate) fn of_rows(count: u64, acknowledged: Acknowledged) -> Self {
         Self { count, returned: None, acknowledged: (count > 0).then_some(acknowledged) }
     }
