@@ -12,6 +12,7 @@
 //! 4. [`fast_path`]: the fast path for the usual runs of prepared statements, past pgwire.
 //! 5. [`values`]: parameters and rows on the wire.
 
+mod binary_rows;
 mod columns;
 mod commit;
 mod connection;

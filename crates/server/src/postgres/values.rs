@@ -1,5 +1,6 @@
 //! Converts parameters and rows between the wire and the session.
 
+use super::binary_rows::{BinaryRows, EPOCH_US};
 use super::wire_format::{are_in_wire_format, to_wire_format};
 use crate::error::{postgres_error, user_error};
 use crate::server::Shared;
@@ -22,8 +23,6 @@ use postgres_types::Kind;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// 2000-01-01, PostgreSQL's epoch, in microseconds since 1970.
-const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i64 = 10_957;
 const US_PER_DAY: i64 = 86_400_000_000;
 
@@ -428,11 +427,15 @@ pub(super) fn encoded(
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
         let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
+        let mut binary = BinaryRows::of(&batch, &fields);
         let is_in_wire_format = are_in_wire_format(&batch, &fields);
         let part_rows = if is_in_wire_format { rows.max(1) } else { TEXT_ROWS };
         let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
         let mut encoder: Option<RowEncoder> = None;
         let next_row = move || {
+            if let Some(binary) = &mut binary {
+                return binary.next_row().map(Ok);
+            }
             loop {
                 if let Some(row) = encoder.as_mut().and_then(RowEncoder::next_row) {
                     return Some(row);
