@@ -22,6 +22,7 @@ use std::sync::Arc;
 type Rows = (SendableRecordBatchStream, Arc<QueryRuntime>, Watch);
 
 /// The result of one statement: rows in batches, a command tag, or both.
+#[derive(Default)]
 pub struct Answer {
     tag: Option<String>,
     warning: Option<String>,
@@ -43,16 +44,7 @@ type Charged = (StatementMemory, ConstantMemory);
 impl Answer {
     /// A result without rows; `tag` is the command tag that psql shows.
     pub(crate) fn done(tag: impl Into<String>) -> Self {
-        Self {
-            tag: Some(tag.into()),
-            warning: None,
-            acknowledged: None,
-            rows: None,
-            renamed: None,
-            is_plan: false,
-            _held: None,
-            _charged: None,
-        }
+        Self { tag: Some(tag.into()), ..Self::default() }
     }
 
     pub(crate) fn rows(stream: SendableRecordBatchStream, runtime: Arc<QueryRuntime>, watch: Watch) -> Self {
@@ -68,7 +60,7 @@ impl Answer {
         watch: Watch,
     ) -> Self {
         let rows = Some(Deep::new((stream, runtime, watch), UNCHECKED_LEVELS));
-        Self { rows, renamed, tag: None, ..Self::done("") }
+        Self { rows, renamed, ..Self::default() }
     }
 
     /// Adds a command tag.

@@ -6,14 +6,15 @@ use crate::io_error;
 use fleetdb_engine::{Database, Error, LineParser, LineSplitter, MAX_VALUE_BYTES, Precision, Result};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of gathered rows at which they are written, however few they are.
-const BATCH_BYTES: usize = 64 << 20;
+/// The share of the memory for queries at which gathered rows are written, however few they are.
+const MEMORY_SHARE: usize = 4;
 /// The longest line. It also limits how much an unclosed quote can swallow.
 const LINE_BYTES: usize = 2 * MAX_VALUE_BYTES;
 
 pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> Result<()> {
     let precision: Precision = args.precision.into();
     let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64);
+    let most_bytes = db.query_memory().limit_bytes() / MEMORY_SHARE;
     let mut parser = LineParser::new(db, precision, now_ns);
     let mut line = Vec::new();
     // The number of the first physical line of the current line, and of the physical line just
@@ -39,7 +40,7 @@ pub fn load(db: &Database, args: &Args, mut input: Input, tally: &mut Tally) -> 
         ends = LineSplitter::default();
         number = text_number + 1;
         parser.check()?;
-        if parser.rows() >= BATCH_ROWS || parser.bytes() >= BATCH_BYTES {
+        if parser.rows() >= BATCH_ROWS || parser.bytes() >= most_bytes {
             let full = std::mem::replace(&mut parser, LineParser::new(db, precision, now_ns));
             commit(full, args, tally)?;
         }

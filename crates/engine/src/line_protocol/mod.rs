@@ -125,10 +125,7 @@ impl<'a> LineParser<'a> {
     pub fn parse(&mut self, text: &str) -> std::result::Result<(), LineError> {
         let trimmed = text.trim_end_matches(['\r', '\n', ' ', '\t']);
         let Some(start) = trimmed.bytes().position(|byte| !is_blank(byte)) else { return Ok(()) };
-        if trimmed.as_bytes()[start] == b'#' {
-            return Ok(());
-        }
-        if self.exhausted.is_some() {
+        if trimmed.as_bytes()[start] == b'#' || self.exhausted.is_some() {
             return Ok(());
         }
         let line = parse_line(trimmed, start)?;

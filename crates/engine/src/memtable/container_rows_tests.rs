@@ -1,18 +1,14 @@
 use super::*;
-use crate::column_type::{ColumnType, Unit};
 use crate::deletes::{DeleteSet, Deletes, Marked};
-use crate::ids::{ColumnId, Generation, TableId};
-use crate::lane::NullMask;
+use crate::ids::Generation;
 use crate::manifest::Delete;
-use crate::memtable::Memtable;
+use crate::memtable::selection::tests::{add, memtable};
 use crate::memtable::sorted::Sorted;
-use crate::schema::TableDefinition;
-use crate::wal::record::{NewEntries, Section, SectionField};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 #[derive(Default)]
 struct Keeper(Mutex<HashMap<MemtableContainer, Arc<ContainerRows>>>);
@@ -27,33 +23,8 @@ impl KeepRows for Keeper {
     }
 }
 
-fn memtable() -> Arc<Memtable> {
-    let table = TableDefinition::new("t").key("id", ColumnType::UInt8).time("ts", Unit::Second);
-    let schema = table.field("v", ColumnType::UInt64).build(TableId(0)).unwrap();
-    Arc::new(Memtable::new(&schema, Generation(1)))
-}
-
-/// Adds rows of these containers, which are known by number.
-fn add(memtable: &Memtable, containers: &[u64], times: Vec<u64>) {
-    let mut section = Section {
-        table: TableId(0),
-        rows: containers.len(),
-        containers: containers.to_vec(),
-        fields: vec![SectionField {
-            column: ColumnId(2),
-            values: Cow::Owned(times.clone()),
-            nulls: Cow::Owned(NullMask::default()),
-        }],
-        times: times.into(),
-    };
-    let mut inner = memtable.write();
-    let keys = (0..CONTAINERS).filter(|number| *number as usize >= inner.keys.len()).map(|number| vec![number as u8]);
-    let new_entries = NewEntries { keys: keys.collect(), ..NewEntries::default() };
-    inner.learn(&new_entries, &mut section);
-    inner.apply(&section);
-}
-
-const CONTAINERS: u64 = 4;
+/// The keys of the containers.
+const KEYS: u8 = 4;
 
 /// The rows of a sorted view: container, time and number.
 fn rows_of(sorted: &Sorted) -> Vec<(u8, i64, u32)> {
@@ -65,7 +36,7 @@ fn rows_of(sorted: &Sorted) -> Vec<(u8, i64, u32)> {
 
 /// A delete of some rows of one container, or of all.
 fn deleted(random: &mut Xoshiro256PlusPlus, rows: u32, time: i64) -> DeleteSet {
-    let key = random.random_bool(0.7).then(|| vec![random.random_range(0..CONTAINERS as u8)]);
+    let key = random.random_bool(0.7).then(|| vec![random.random_range(0..KEYS)]);
     let from = random.random_range(0..=time);
     let delete = Delete { id: 1, generation: Generation(1), key, from, to: from + random.random_range(0..100) };
     let mut deletes = Deletes::default();
@@ -81,27 +52,25 @@ fn what_is_kept_changes_no_scan() {
         let (memtable, keeper) = (memtable(), Keeper::default());
         let (mut time, mut views) = (0, Vec::new());
         for step in 0..12 {
-            let rows = random.random_range(1..600);
-            let containers: Vec<u64> = (0..rows).map(|_| random.random_range(0..CONTAINERS)).collect();
-            // Container 0 gets some rows out of order.
-            let times = containers.iter().map(|container| {
+            let rows = (0..random.random_range(1..600)).map(|_| {
+                let key = random.random_range(0..KEYS);
                 time += random.random_range(0..3);
-                time - if *container == 0 && random.random_bool(0.1) { random.random_range(0..=time) } else { 0 }
+                // Container 0 gets some rows out of order.
+                let is_late = key == 0 && random.random_bool(0.1);
+                (key, time - if is_late { random.random_range(0..=time) } else { 0 })
             });
-            let times = times.collect();
-            add(&memtable, &containers, times);
+            add(&memtable, &rows.collect::<Vec<(u8, i64)>>());
             views.push(memtable.view(&memtable.read()));
             let view = &views[random.random_range(0..views.len())];
-            let keys: Vec<Vec<u8>> =
-                (0..CONTAINERS as u8).filter(|_| random.random_bool(0.7)).map(|key| vec![key]).collect();
-            let mut bound = || random.random_bool(0.4).then(|| random.random_range(0..=time as i64));
+            let keys: Vec<Vec<u8>> = (0..KEYS).filter(|_| random.random_bool(0.7)).map(|key| vec![key]).collect();
+            let mut bound = || random.random_bool(0.4).then(|| random.random_range(0..=time));
             let (from, to) = (bound(), bound());
             let mut selection = Selection::listed(view, &keys).within(from, to);
             // Where many rows are wanted, a selection may hold all, which this is not about.
-            selection.containers = Some(keys.iter().map(|key| u32::from(key[0])).collect());
+            selection.containers = Some(keys.iter().filter_map(|key| memtable.read().keys.find(key)).collect());
             let deletes = match random.random_bool(0.5) {
                 true => DeleteSet::default(),
-                false => deleted(&mut random, view.rows as u32, time as i64),
+                false => deleted(&mut random, view.rows as u32, time),
             };
             // All rows are sorted in another way.
             let all = Selection::all(view).within(from, to);
@@ -128,7 +97,8 @@ fn rows_are_kept_once_and_followed_by_newer_ones() {
         let selection = Selection::listed(&view, &[vec![1]]).within(from, None);
         Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times().len()
     };
-    add(&memtable, &[1; 100], (0..100).collect());
+    let add_to = |key, times: Range<i64>| add(&memtable, &times.map(|time| (key, time)).collect::<Vec<_>>());
+    add_to(1, 0..100);
     // A scan that stops early keeps nothing.
     assert_eq!((scan(Some(90)), keeper.0.lock().len()), (10, 0));
     assert_eq!(scan(None), 100);
@@ -136,12 +106,12 @@ fn rows_are_kept_once_and_followed_by_newer_ones() {
     let first = kept();
     assert_eq!(scan(Some(50)), 50);
     assert!(Arc::ptr_eq(&first, &kept()));
-    add(&memtable, &[1; 10], (100..110).collect());
+    add_to(1, 100..110);
     // A scan of newer rows alone does not copy the others.
     assert_eq!((scan(Some(100)), kept().rows.len()), (10, 100));
     assert_eq!((scan(Some(99)), kept().rows.len()), (11, 110));
     // Small containers are not kept.
-    add(&memtable, &[2; 63], (0..63).collect());
+    add_to(2, 0..63);
     let view = memtable.view(&memtable.read());
     let selection = Selection::listed(&view, &[vec![2]]);
     assert_eq!(Sorted::of(view, &selection, &DeleteSet::default(), &keeper).times().len(), 63);

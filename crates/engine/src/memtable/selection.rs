@@ -103,4 +103,4 @@ impl MemtableView {
 
 #[cfg(test)]
 #[path = "selection_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Adds rows of (key, time) to a memtable. A key's number is its place of first appearance.
-fn add(memtable: &Arc<Memtable>, rows: &[(u8, i64)]) {
+pub(crate) fn add(memtable: &Arc<Memtable>, rows: &[(u8, i64)]) {
     let mut new_keys: Vec<Vec<u8>> = Vec::new();
     for (key, _) in rows {
         let key = vec![*key];
@@ -44,7 +44,8 @@ fn rows_of(sorted: &Sorted) -> Vec<(u8, i64)> {
     (0..sorted.keys.len()).flat_map(rows).collect()
 }
 
-fn memtable() -> Arc<Memtable> {
+/// A memtable with a key, a time and a field.
+pub(crate) fn memtable() -> Arc<Memtable> {
     let table = TableDefinition::new("t").key("id", ColumnType::UInt8).time("ts", Unit::Second);
     let schema = table.field("v", ColumnType::UInt64).build(TableId(0)).unwrap();
     Arc::new(Memtable::new(&schema, Generation(1)))

@@ -16,13 +16,8 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 /// A scan of more keys than this merges all sources.
 const MAX_KEYS: usize = 64;
 
-/// Rows of the newest memtable.
-struct InMemory<'a> {
-    memtable: &'a MemtableView,
-    /// The values of the rows' keys.
-    keys: Vec<Vec<KeyValue>>,
-    rows: Vec<u32>,
-}
+/// A row of the newest memtable: its number, and the values of its key.
+type FoundRow = (u32, Vec<KeyValue>);
 
 impl TableView {
     /// The newest memtable, if it alone determines the rows that it has.
@@ -36,8 +31,7 @@ impl TableView {
     /// is the locked memtable.
     fn valid_row(&self, newest: &MemtableView, inner: &Inner, key: &[u8]) -> Option<u32> {
         // Deletes of the memtable's own generation have marked its rows.
-        let is_deleted = self.deletes.hit(newest.generation(), key, u32::MAX, 0);
-        newest.row_of(inner, key).filter(|_| !is_deleted)
+        newest.row_of(inner, key).filter(|_| !self.deletes.hit(newest.generation(), key, u32::MAX, 0))
     }
 
     /// The row of a collection with this key, if the newest memtable has it.
@@ -74,46 +68,43 @@ impl TableView {
         if places.iter().any(is_long) {
             return Ok(None);
         }
-        let mut found =
-            InMemory { memtable, keys: Vec::with_capacity(keys.len()), rows: Vec::with_capacity(keys.len()) };
+        let mut found = Vec::with_capacity(keys.len());
         let inner = memtable.inner();
         for key in keys {
             if !bounds.passes(key)? {
                 continue;
             }
             let Some(row) = self.valid_row(memtable, &inner, key) else { return Ok(None) };
-            found.keys.push(key::decode(key, &bounds.key_types)?);
-            found.rows.push(row);
+            found.push((row, key::decode(key, &bounds.key_types)?));
         }
         // Texts are read under a lock of their own.
         drop(inner);
         if let Some(condition) = condition {
-            let wanted = matching(condition, &self.columns_in_memory(&found, &condition.places)?)?;
+            let wanted = matching(condition, &self.columns_in_memory(memtable, &found, &condition.places)?)?;
             let mut is_wanted = wanted.values().iter();
-            found.rows.retain(|_| is_wanted.next() == Some(true));
-            let mut is_wanted = wanted.values().iter();
-            found.keys.retain(|_| is_wanted.next() == Some(true));
+            found.retain(|_| is_wanted.next() == Some(true));
         }
-        self.columns_in_memory(&found, places).map(Some)
+        self.columns_in_memory(memtable, &found, places).map(Some)
     }
 
-    /// Columns of rows.
-    fn columns_in_memory(&self, found: &InMemory<'_>, places: &[usize]) -> Result<RecordBatch> {
+    /// Columns of rows of a memtable.
+    fn columns_in_memory(&self, memtable: &MemtableView, found: &[FoundRow], places: &[usize]) -> Result<RecordBatch> {
+        let rows: Vec<u32> = found.iter().map(|(row, _)| *row).collect();
         let columns = places.iter().map(|&place| {
             let column = &self.schema.columns[place];
             let mut out = ColumnBuilder::new(column.column_type);
-            out.reserve(found.rows.len());
+            out.reserve(rows.len());
             match column.role {
-                Role::Field => found.memtable.read(column.id, &found.rows, &mut out),
+                Role::Field => memtable.read(column.id, &rows, &mut out),
                 _ => {
                     let place = self.schema.key_place(place);
-                    found.keys.iter().for_each(|key| out.push(key[place].part()));
+                    found.iter().for_each(|(_, key)| out.push(key[place].part()));
                 }
             }
             out.finish(column.column_type)
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(found.rows.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         Ok(RecordBatch::try_new_with_options(self.schema.to_arrow_of(places), columns, &options)?)
     }
 }

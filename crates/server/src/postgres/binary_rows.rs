@@ -130,8 +130,9 @@ fn times<T: ArrowPrimitiveType<Native = i64>>(
 
 /// Microseconds since 2000 for those since 1970, if they are in `chrono`'s range.
 fn in_range(since_1970: i64) -> Option<i64> {
-    let range = DateTime::<Utc>::MIN_UTC.timestamp_micros()..=DateTime::<Utc>::MAX_UTC.timestamp_micros();
-    range.contains(&since_1970).then(|| since_1970 - EPOCH_US)
+    const FIRST: i64 = DateTime::<Utc>::MIN_UTC.timestamp_micros();
+    const LAST: i64 = DateTime::<Utc>::MAX_UTC.timestamp_micros();
+    (FIRST..=LAST).contains(&since_1970).then(|| since_1970 - EPOCH_US)
 }
 
 #[cfg(test)]
