@@ -75,6 +75,12 @@ impl BytesBuilder {
         self.offsets.extend(ends.iter().map(|&end| offset(at + end as usize - from)));
     }
 
+    /// The bytes of `len` values from `start`.
+    pub(crate) fn bytes_within(&self, start: usize, len: usize) -> usize {
+        let ends = self.offsets.get(start).zip(self.offsets.get(start + len));
+        ends.map_or(0, |(first, end)| (end - first) as usize)
+    }
+
     /// Appends the same value `len` times.
     pub(crate) fn push_repeated(&mut self, value: Option<&[u8]>, len: usize) {
         self.reserve(len);
@@ -164,12 +170,13 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the values of another column of the same type.
-    pub(crate) fn append(&mut self, other: &Self) {
+    /// Appends `len` values of another column of the same type from `start`. Values of a type that does
+    /// not fit, as a damaged file may have, become NULL.
+    pub(crate) fn extend(&mut self, other: &Self, start: usize, len: usize) {
         match (self, other) {
-            (Self::Raw(lane), Self::Raw(other)) => lane.extend(other, 0, other.len()),
-            (Self::Bytes(bytes), Self::Bytes(other)) => bytes.extend(other, 0, other.len()),
-            _ => unreachable!("columns of one type are gathered in one form"),
+            (Self::Raw(lane), Self::Raw(other)) => lane.extend(other, start, len),
+            (Self::Bytes(bytes), Self::Bytes(other)) => bytes.extend(other, start, len),
+            (out, _) => out.push_raw(None, len),
         }
     }
 

@@ -20,6 +20,11 @@ pub(crate) fn are_apart(one: Span, other: Span) -> bool {
     one.1 < other.0 || other.1 < one.0
 }
 
+/// Whether all times of `other` are in `span`.
+pub(crate) fn covers(span: Span, other: Span) -> bool {
+    span.0 <= other.0 && other.1 <= span.1
+}
+
 /// A delete, and the number of rows that its generation's memtable had before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Marked {
@@ -91,6 +96,10 @@ pub(crate) struct DeleteSet(Arc<Vec<Arc<Deletes>>>);
 impl DeleteSet {
     pub(crate) fn new(layers: impl Iterator<Item = Arc<Deletes>>) -> Self {
         Self(Arc::new(layers.filter(|layer| layer.len() > 0).collect()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// These deletes and those of one more memtable.

@@ -79,27 +79,42 @@ pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = K
 
 /// The encoded columns of a key, one per type; a NULL that was left out is `[0]`.
 pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [u8]>> {
-    let broken = || Error::damaged(format!("a container key of {} bytes cannot be decoded", key.len()));
     let mut rest = key;
     let mut parts: Vec<&[u8]> = Vec::with_capacity(types.len());
     for &column_type in types {
-        let len = match rest.first() {
-            None => {
-                parts.push(&[0]);
-                continue;
-            }
-            Some(0) => 1,
-            Some(_) if column_type.is_bytes() => {
-                let (_, after) = decode_bytes(&rest[1..]).ok_or_else(broken)?;
-                rest.len() - after.len()
-            }
-            Some(_) => 9,
-        };
-        let (part, after) = rest.split_at_checked(len).ok_or_else(broken)?;
+        if rest.is_empty() {
+            parts.push(&[0]);
+            continue;
+        }
+        let (part, after) = split(rest, column_type).ok_or_else(|| broken(key))?;
         parts.push(part);
         rest = after;
     }
     Ok(parts)
+}
+
+/// Splits what is left of a key behind its first column.
+fn split(rest: &[u8], column_type: ColumnType) -> Option<(&[u8], &[u8])> {
+    let len = match rest.first() {
+        None => 0,
+        Some(0) => 1,
+        Some(_) if column_type.is_bytes() => 1 + text_len(&rest[1..])?,
+        Some(_) => 9,
+    };
+    rest.split_at_checked(len)
+}
+
+/// The length of the encoded text that bytes begin with.
+fn text_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|&byte| byte == 0)?;
+        match bytes.get(at + 1)? {
+            0 => return Some(at + 2),
+            255 => at += 2,
+            _ => return None,
+        }
+    }
 }
 
 /// Joins encoded columns to a whole key, without trailing NULLs.
@@ -110,32 +125,42 @@ pub(crate) fn join(parts: &[&Vec<u8>]) -> Vec<u8> {
 
 /// The decoded columns of a key, one per type; NULL for those left out.
 pub(crate) fn decode(key: &[u8], types: &[ColumnType]) -> Result<Vec<KeyValue>> {
-    let broken = || Error::damaged(format!("a container key of {} bytes cannot be decoded", key.len()));
     let mut rest = key;
-    let mut values = Vec::with_capacity(types.len());
-    for &column_type in types {
-        let value = match rest.split_first() {
-            None => KeyValue::Null,
-            Some((0, after)) => {
-                rest = after;
-                KeyValue::Null
-            }
-            Some((1, after)) if column_type.is_bytes() => {
-                let (bytes, after) = decode_bytes(after).ok_or_else(broken)?;
-                rest = after;
-                KeyValue::Bytes(bytes)
-            }
-            Some((1, after)) => {
-                let (raw, after) = after.split_first_chunk::<8>().ok_or_else(broken)?;
-                rest = after;
-                let ordered = u64::from_be_bytes(*raw);
-                KeyValue::Raw(if is_signed(column_type) { ordered ^ SIGN } else { ordered })
-            }
-            Some(_) => return Err(broken()),
-        };
-        values.push(value);
+    let values = types.iter().map(|&column_type| take(&mut rest, column_type)).collect::<Option<Vec<_>>>();
+    values.filter(|_| rest.is_empty()).ok_or_else(|| broken(key))
+}
+
+/// The decoded column at a place of a key.
+pub(crate) fn decode_column(key: &[u8], types: &[ColumnType], place: usize) -> Result<KeyValue> {
+    let mut rest = key;
+    for &column_type in &types[..place] {
+        (_, rest) = split(rest, column_type).ok_or_else(|| broken(key))?;
     }
-    if rest.is_empty() { Ok(values) } else { Err(broken()) }
+    take(&mut rest, types[place]).ok_or_else(|| broken(key))
+}
+
+fn broken(key: &[u8]) -> Error {
+    Error::damaged(format!("a container key of {} bytes cannot be decoded", key.len()))
+}
+
+/// Takes a column from the front of what is left of a key.
+fn take(rest: &mut &[u8], column_type: ColumnType) -> Option<KeyValue> {
+    let (value, after) = match rest.split_first() {
+        None => (KeyValue::Null, *rest),
+        Some((0, after)) => (KeyValue::Null, after),
+        Some((1, after)) if column_type.is_bytes() => {
+            let (bytes, after) = decode_bytes(after)?;
+            (KeyValue::Bytes(bytes), after)
+        }
+        Some((1, after)) => {
+            let (raw, after) = after.split_first_chunk::<8>()?;
+            let ordered = u64::from_be_bytes(*raw);
+            (KeyValue::Raw(if is_signed(column_type) { ordered ^ SIGN } else { ordered }), after)
+        }
+        Some(_) => return None,
+    };
+    *rest = after;
+    Some(value)
 }
 
 fn decode_bytes(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
@@ -158,6 +183,22 @@ fn is_signed(column_type: ColumnType) -> bool {
         column_type,
         ColumnType::UInt8 | ColumnType::UInt16 | ColumnType::UInt32 | ColumnType::UInt64 | ColumnType::Boolean
     )
+}
+
+/// A range of keys. Without bounds, it holds all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    /// No key of the range is below this.
+    pub(crate) first: Vec<u8>,
+    /// No key of the range is above this, except those that start with it.
+    pub(crate) last: Vec<u8>,
+}
+
+impl KeyRange {
+    /// Whether the key and all after it are above the range.
+    pub(crate) fn ends_before(&self, key: &[u8]) -> bool {
+        key > self.last.as_slice() && !key.starts_with(&self.last)
+    }
 }
 
 /// Keys in order, in one buffer of less than 4 GiB.

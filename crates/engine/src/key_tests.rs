@@ -32,6 +32,11 @@ fn a_key_decodes_to_what_was_encoded() {
     let bytes = key(&[KeyPart::Bytes(b"a\0\0b"), KeyPart::Raw(u64::MAX)]);
     let values = decode(&bytes, &[ColumnType::Utf8, ColumnType::Int64]).unwrap();
     assert_eq!(values, [KeyValue::Bytes(b"a\0\0b".to_vec()), KeyValue::Raw(u64::MAX)]);
+    for (place, value) in values.into_iter().enumerate() {
+        assert_eq!(decode_column(&bytes, &[ColumnType::Utf8, ColumnType::Int64], place).unwrap(), value);
+    }
+    assert_eq!(decode_column(&[], &[ColumnType::Utf8, ColumnType::Int64], 1).unwrap(), KeyValue::Null);
+    assert!(decode_column(&[1, 65], &[ColumnType::Utf8, ColumnType::Int64], 1).is_err());
 }
 
 #[test]

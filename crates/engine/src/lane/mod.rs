@@ -330,8 +330,7 @@ impl Lane {
         }
     }
 
-    /// The minimum and maximum of a packed lane, as signed numbers; `None` if it is plain or wraps
-    /// around.
+    /// Bounds of the values of a packed lane, as signed numbers; `None` if it is plain or wraps around.
     fn span(&self) -> Option<(i64, i64)> {
         let most = match &self.small {
             Small::Constant => 0,
@@ -416,6 +415,12 @@ impl Lane {
 
     /// A packed lane of these values; `None` if it would not be smaller.
     fn packed(values: &[u64], nulls: &NullMask) -> Option<Self> {
+        // Small numbers and codes need no search for the least and the greatest value.
+        let (every, any) = values.iter().fold((u64::MAX, 0), |(every, any), value| (every & value, any | value));
+        if any <= u8::MAX.into() && every != any {
+            let small = Small::U8(values.iter().map(|&value| value as u8).collect());
+            return Some(Self { base: 0, scale: 1, small, len: values.len(), nulls: nulls.clone() });
+        }
         let frame = codec::Frame::of(values);
         let smalls = values.iter().map(|&value| frame.small(value));
         let small = match frame.width_bits() {

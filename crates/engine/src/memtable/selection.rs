@@ -1,7 +1,8 @@
 //! Which rows of a memtable a scan wants, by container and time, so that only these are sorted.
 
-use super::{Container, Inner, MemtableView};
+use super::{Inner, MemtableView};
 use crate::error::Result;
+use crate::key::KeyRange;
 use crate::pool::Pool;
 use std::sync::Arc;
 
@@ -19,12 +20,15 @@ pub(crate) struct Selection {
     pub(crate) rows: usize,
     /// The number of newest times that are wanted of each container.
     pub(super) newest: usize,
+    /// Whether later containers were left out because these have as many rows as are wanted. Some of
+    /// these rows may be deleted, replaced, or outside the times.
+    pub(crate) is_cut: bool,
 }
 
 impl Selection {
     /// All containers of a view.
     pub(crate) fn all(view: &MemtableView) -> Self {
-        Self { containers: None, times: (i64::MIN, i64::MAX), rows: view.rows, newest: usize::MAX }
+        Self { containers: None, times: (i64::MIN, i64::MAX), rows: view.rows, newest: usize::MAX, is_cut: false }
     }
 
     /// Only rows from a time to a time, both inclusive.
@@ -50,38 +54,51 @@ impl Selection {
     /// The containers with these sorted keys.
     pub(crate) fn listed(view: &MemtableView, keys: &[Vec<u8>]) -> Self {
         let inner = view.inner();
-        Self::some(view, &inner, keys.iter().filter_map(|key| inner.keys.find(key)).collect())
+        Self::some(view, &inner, keys.iter().filter_map(|key| inner.keys.find(key)).collect(), false)
     }
 
-    /// The containers whose keys start with a prefix and pass a test.
-    pub(crate) fn passing(view: &MemtableView, prefix: &[u8], passes: impl Fn(&[u8]) -> Result<bool>) -> Result<Self> {
+    /// The containers of a range whose keys pass a test; only the first of them, if these have `limit`
+    /// rows together.
+    pub(crate) fn passing(
+        view: &MemtableView,
+        range: &KeyRange,
+        limit: usize,
+        passes: impl Fn(&[u8]) -> Result<bool>,
+    ) -> Result<Self> {
         let inner = view.inner();
         let order = view.key_order(&inner.keys);
-        let first = order.partition_point(|&number| inner.keys.get(number) < prefix);
-        let mut numbers = Vec::new();
+        let first = order.partition_point(|&number| inner.keys.get(number) < range.first.as_slice());
+        let (mut numbers, mut rows, mut is_cut) = (Vec::new(), 0, false);
         for &number in &order[first..] {
             let key = inner.keys.get(number);
-            if !key.starts_with(prefix) {
+            if range.ends_before(key) {
+                break;
+            }
+            is_cut = rows >= limit;
+            if is_cut {
                 break;
             }
             if passes(key)? {
                 numbers.push(number);
+                rows += rows_of(&inner, number);
             }
         }
-        Ok(Self::some(view, &inner, numbers))
+        Ok(Self::some(view, &inner, numbers, is_cut))
     }
 
-    fn some(view: &MemtableView, inner: &Inner, numbers: Vec<u32>) -> Self {
-        let rows_of =
-            |number: &u32| inner.containers.get(*number as usize).map_or(0, |of: &Container| of.rows as usize);
-        let rows: usize = numbers.iter().map(rows_of).sum();
+    fn some(view: &MemtableView, inner: &Inner, numbers: Vec<u32>, is_cut: bool) -> Self {
+        let rows: usize = numbers.iter().map(|number| rows_of(inner, *number)).sum();
         // A row of a collection is where its container's number says.
         let is_collection = view.memtable.time_lane.is_none();
         match !is_collection && numbers.len() > 1 && rows > view.rows / WHOLE_SHARE {
             true => Self::all(view),
-            false => Self { containers: Some(numbers), rows, ..Self::all(view) },
+            false => Self { containers: Some(numbers), rows, is_cut, ..Self::all(view) },
         }
     }
+}
+
+fn rows_of(inner: &Inner, number: u32) -> usize {
+    inner.containers.get(number as usize).map_or(0, |container| container.rows as usize)
 }
 
 impl MemtableView {

@@ -68,7 +68,8 @@ fn a_selection_holds_the_rows_of_its_containers() {
         add(&memtable, &after);
         let keys: Vec<Vec<u8>> = wanted.iter().map(|key| vec![*key]).collect();
         let listed = Selection::listed(&view, &keys);
-        let passing = Selection::passing(&view, &[], |key| Ok(wanted.contains(&key[0]))).unwrap();
+        let passes = |key: &[u8]| Ok(wanted.contains(&key[0]));
+        let passing = Selection::passing(&view, &KeyRange::default(), usize::MAX, passes).unwrap();
         let (from, to) = (random.random_bool(0.5).then_some(10), random.random_bool(0.5).then_some(30));
         let has_time = |time: i64| from.is_none_or(|from| from <= time) && to.is_none_or(|to| time <= to);
         let is_wanted = |row: &(u8, i64)| wanted.contains(&row.0) && has_time(row.1);
@@ -88,16 +89,48 @@ fn a_selection_holds_the_rows_of_its_containers() {
     }
 }
 
-#[test]
-fn a_prefix_selects_the_keys_that_start_with_it() {
+/// The keys of the rows that a selection of a range holds.
+fn keys_of(view: &MemtableView, range: &KeyRange, limit: usize) -> (Vec<u8>, bool) {
+    let selection = Selection::passing(view, range, limit, |_| Ok(true)).unwrap();
+    let sorted = Sorted::of(view.clone(), &selection, &DeleteSet::default(), &());
+    (rows_of(&sorted).into_iter().map(|row| row.0).collect(), selection.is_cut)
+}
+
+/// A view of 120 containers with even keys, in no order, which have a row each, and two have three.
+fn even_keys() -> MemtableView {
     let memtable = memtable();
-    add(&memtable, &[(4, 0), (1, 0), (3, 0), (0, 0)]);
-    let view = memtable.view(&memtable.read());
-    for prefix in 0..6 {
-        let selection = Selection::passing(&view, &[prefix], |_| Ok(true)).unwrap();
-        let found = rows_of(&Sorted::of(view.clone(), &selection, &DeleteSet::default(), &()));
-        let expected: Vec<(u8, i64)> =
-            [0, 1, 3, 4].into_iter().filter(|key| *key == prefix).map(|key| (key, 0)).collect();
-        assert_eq!(found, expected);
+    let rows = (0..120).map(|place| ((place * 77 % 120) as u8 * 2, 0));
+    add(&memtable, &rows.chain([(2, 1), (2, 2), (6, 1), (6, 1)]).collect::<Vec<_>>());
+    memtable.view(&memtable.read())
+}
+
+#[test]
+fn a_range_selects_the_keys_within_it() {
+    let view = even_keys();
+    for (first, last) in [(10, 20), (11, 19), (12, 12), (13, 13), (236, 255), (238, 238), (239, 255), (20, 10)] {
+        let range = KeyRange { first: vec![first], last: vec![last] };
+        let expected: Vec<u8> = (0..240).filter(|key| key % 2 == 0 && (first..=last).contains(key)).collect();
+        assert_eq!(keys_of(&view, &range, usize::MAX), (expected, false), "from {first} to {last}");
     }
+}
+
+#[test]
+fn a_limit_leaves_out_later_containers() {
+    let view = even_keys();
+    // The row that replaces another one counts, although it is not there once they are sorted.
+    let cases = [
+        (0, &[][..]),
+        (1, &[0]),
+        (2, &[0, 2, 2, 2]),
+        (4, &[0, 2, 2, 2]),
+        (5, &[0, 2, 2, 2, 4]),
+        (8, &[0, 2, 2, 2, 4, 6, 6]),
+        (9, &[0, 2, 2, 2, 4, 6, 6, 8]),
+    ];
+    for (limit, expected) in cases {
+        assert_eq!(keys_of(&view, &KeyRange::default(), limit), (expected.to_vec(), true), "limit {limit}");
+    }
+    let range = KeyRange { first: vec![234], last: Vec::new() };
+    assert_eq!(keys_of(&view, &range, 4), (vec![234, 236, 238], false));
+    assert_eq!(keys_of(&view, &range, 2), (vec![234, 236], true));
 }

@@ -37,15 +37,50 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
+    /// The rows of a selection.
+    pub(crate) fn of(view: MemtableView, selection: &Selection, deletes: &DeleteSet, keeper: &impl KeepRows) -> Self {
+        match (view.memtable.time_lane, &selection.containers) {
+            (None, _) => Self::of_collection(view, selection, deletes),
+            (Some(time_lane), None) => Self::all(view, time_lane, selection, deletes),
+            (Some(_), Some(containers)) => Self::some(view, containers, selection, deletes, keeper),
+        }
+    }
+
+    /// The rows of a collection, one for each container.
+    fn of_collection(view: MemtableView, selection: &Selection, deletes: &DeleteSet) -> Self {
+        let memtable = Arc::clone(&view.memtable);
+        let inner = memtable.read();
+        let mut sorted = Self::empty(view, deletes);
+        let add = |row: u32| {
+            if row as usize >= sorted.view.rows || sorted.view.get(PREVIOUS_LANE, row) == Some(GONE) {
+                return;
+            }
+            let key = inner.keys.get(row);
+            // Deletes of its own generation have marked its rows: one may have been written again.
+            if sorted.deletes.as_ref().is_some_and(|deletes| deletes.hit(memtable.generation, key, u32::MAX, 0)) {
+                return;
+            }
+            sorted.keys.push(key);
+            sorted.containers.push(SortedContainer { start: sorted.order.len() as u32, rows: 1 });
+            sorted.order.push(row);
+        };
+        match &selection.containers {
+            Some(numbers) => numbers.iter().copied().for_each(add),
+            None => sorted.view.key_order(&inner.keys).iter().copied().for_each(add),
+        }
+        sorted.times = vec![0; sorted.order.len()];
+        sorted
+    }
+
     /// The rows of a selection of all containers: a counting sort by container, then by time where
     /// rows arrived out of order.
-    fn all(view: MemtableView, selection: &Selection, deletes: &DeleteSet) -> Self {
+    fn all(view: MemtableView, time_lane: usize, selection: &Selection, deletes: &DeleteSet) -> Self {
         let memtable = Arc::clone(&view.memtable);
         let (numbers, _) = view.flat(CONTAINER_LANE).into_plain();
-        let times = memtable.time_lane.map(|lane| view.flat(lane).into_plain().0);
+        let (times, _) = view.flat(time_lane).into_plain();
         let inner = memtable.read();
         let mut counts = vec![0u32; inner.keys.len()];
-        let is_selected = |row: usize| times.as_ref().is_none_or(|times| selection.has_time(times[row] as i64));
+        let is_selected = |row: usize| selection.has_time(times[row] as i64);
         let mut rows = 0;
         for (row, &container) in numbers.iter().enumerate() {
             let is_selected = usize::from(is_selected(row));
@@ -73,19 +108,21 @@ impl Sorted {
         for &container in key_order.iter() {
             let end = counts[container as usize] as usize;
             let arrived = &order[start..end];
-            match &times {
-                Some(times) => sorted.times.extend(arrived.iter().map(|&row| times[row as usize] as i64)),
-                None => sorted.times.resize(sorted.times.len() + arrived.len(), 0),
-            }
+            sorted.times.extend(arrived.iter().map(|&row| times[row as usize] as i64));
             sorted.push(inner.keys.get(container), arrived);
             start = end;
         }
         sorted
     }
 
-    /// The rows of a selection.
-    pub(crate) fn of(view: MemtableView, selection: &Selection, deletes: &DeleteSet, keeper: &impl KeepRows) -> Self {
-        let Some(containers) = &selection.containers else { return Self::all(view, selection, deletes) };
+    /// The rows of a selection of these containers of a time-series table.
+    fn some(
+        view: MemtableView,
+        containers: &[u32],
+        selection: &Selection,
+        deletes: &DeleteSet,
+        keeper: &impl KeepRows,
+    ) -> Self {
         let memtable = Arc::clone(&view.memtable);
         let inner = memtable.read();
         let found = containers.iter().filter_map(|number| Some((*number, *inner.containers.get(*number as usize)?)));
@@ -267,25 +304,12 @@ impl Sorted {
 
     /// Removes deleted rows of the container that begins at `start`.
     fn leave_out_deleted(&mut self, key: &[u8], start: usize) {
-        let collection = self.view.memtable.time_lane.is_none();
-        let deletes = self.deletes_of(key).cloned();
-        if deletes.is_none() && !collection {
-            return;
-        }
+        let Some(deletes) = self.deletes_of(key).cloned() else { return };
         let Self { view, order, times, .. } = self;
-        let generation = view.memtable.generation;
         let mut kept = start;
         for place in start..order.len() {
             let (row, time) = (order[place], times[place]);
-            let gone = match &deletes {
-                _ if collection && view.get(PREVIOUS_LANE, row) == Some(GONE) => true,
-                // In a collection only older generations: a row of this generation may have been
-                // written again.
-                Some(deletes) if collection => deletes.hit(generation, key, u32::MAX, time),
-                Some(deletes) => deletes.hit(generation, key, row, time),
-                None => false,
-            };
-            if !gone {
+            if !deletes.hit(view.memtable.generation, key, row, time) {
                 (order[kept], times[kept]) = (row, time);
                 kept += 1;
             }

@@ -98,7 +98,7 @@ impl BatchReader {
                 } else {
                     for place in 0..rows {
                         let row = wanted.map_or(place, |wanted| wanted[place] as usize - before);
-                        out.push(picked.keys.of_row(row, &self.sources[0], &types)?[key_place].part());
+                        out.push(picked.keys.value(row, &self.sources[0], &types, key_place)?.part());
                     }
                 }
                 before += picked.rows;

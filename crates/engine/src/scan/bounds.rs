@@ -2,7 +2,7 @@
 
 use crate::column_type::ColumnType;
 use crate::error::Result;
-use crate::key;
+use crate::key::{self, KeyRange};
 use std::ops::Bound;
 
 /// A test of one key column's encoded bytes.
@@ -17,6 +17,16 @@ pub(crate) struct KeyTest {
 }
 
 impl KeyTest {
+    /// The lowest value that may pass.
+    fn least(&self) -> Option<&[u8]> {
+        self.any_of.as_ref().and_then(|list| list.first()).or_else(|| value_of(&self.from)).map(Vec::as_slice)
+    }
+
+    /// The highest value that may pass.
+    fn most(&self) -> Option<&[u8]> {
+        self.any_of.as_ref().and_then(|list| list.last()).or_else(|| value_of(&self.to)).map(Vec::as_slice)
+    }
+
     fn passes(&self, part: &[u8]) -> bool {
         let listed = |list: &Vec<Vec<u8>>| list.binary_search_by(|item| item.as_slice().cmp(part)).is_ok();
         self.any_of.as_ref().is_none_or(listed)
@@ -33,6 +43,32 @@ impl KeyTest {
     }
 }
 
+fn value_of(bound: &Bound<Vec<u8>>) -> Option<&Vec<u8>> {
+    match bound {
+        Bound::Included(value) | Bound::Excluded(value) => Some(value),
+        Bound::Unbounded => None,
+    }
+}
+
+/// The range that holds all keys that pass these tests.
+pub(crate) fn range_of(tests: &[KeyTest], columns: usize) -> KeyRange {
+    let mut range = KeyRange::default();
+    for part in 0..columns {
+        let of_part = || tests.iter().filter(|test| test.part == part);
+        let least = of_part().filter_map(KeyTest::least).max();
+        let most = of_part().filter_map(KeyTest::most).min();
+        // At the end of a key, NULL may have been left out.
+        let least = least.filter(|least| *least != [0]);
+        range.first.extend_from_slice(least.unwrap_or_default());
+        range.last.extend_from_slice(most.unwrap_or_default());
+        // Only behind one value is the next column in order.
+        if least.is_none() || least != most {
+            break;
+        }
+    }
+    range
+}
+
 /// The requested containers and times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ScanBounds {
@@ -40,8 +76,8 @@ pub(crate) struct ScanBounds {
     pub(crate) key_types: Vec<ColumnType>,
     /// Tests for the key columns.
     pub(crate) tests: Vec<KeyTest>,
-    /// A prefix of every matching key.
-    pub(crate) prefix: Vec<u8>,
+    /// The range of every matching key.
+    pub(crate) range: KeyRange,
     /// Sorted distinct keys; `None` for all containers.
     pub(crate) keys: Option<Vec<Vec<u8>>>,
     /// First time, inclusive.
@@ -50,6 +86,8 @@ pub(crate) struct ScanBounds {
     pub(crate) to: Option<i64>,
     /// The number of newest rows that are wanted of each container; `None` means all rows.
     pub(crate) newest: Option<usize>,
+    /// The number of first rows that are wanted, in the order of the containers' keys; `None` means all.
+    pub(crate) limit: Option<usize>,
     /// Whether older rows of a primary key are needed for their fields.
     pub(crate) merges_fields: bool,
 }
@@ -74,3 +112,7 @@ impl ScanBounds {
         Ok(self.tests.iter().all(|test| parts.get(test.part).is_some_and(|part| test.passes(part))))
     }
 }
+
+#[cfg(test)]
+#[path = "bounds_tests.rs"]
+mod tests;

@@ -28,16 +28,17 @@ impl RowKeys {
         matches!(self, Self::Container(_))
     }
 
-    /// The key of one of the rows, given its position among them and the rows' source.
-    pub(crate) fn of_row(&self, row: usize, source: &Source, types: &[ColumnType]) -> Result<Vec<KeyValue>> {
-        match (self, source) {
-            (Self::Container(key), _) => Ok(key.to_vec()),
-            (Self::OfMemtable(first), Source::Memtable(sorted)) => key::decode(sorted.keys.get(first + row), types),
-            (Self::OfBlock(block, first), _) => key::decode(block.keys.get(first + row), types),
+    /// A column of the key of one of the rows, given the row's position among them and their source.
+    pub(crate) fn value(&self, row: usize, source: &Source, types: &[ColumnType], place: usize) -> Result<KeyValue> {
+        let key = match (self, source) {
+            (Self::Container(key), _) => return Ok(key[place].clone()),
+            (Self::OfMemtable(first), Source::Memtable(sorted)) => sorted.keys.get(first + row),
+            (Self::OfBlock(block, first), _) => block.keys.get(first + row),
             (Self::OfMemtable(_), Source::Segment { .. }) => {
-                Err(Error::bug("keys of a memtable, but rows of a segment"))
+                return Err(Error::bug("keys of a memtable, but rows of a segment"));
             }
-        }
+        };
+        key::decode_column(key, types, place)
     }
 }
 
@@ -57,7 +58,7 @@ impl CollectionRows {
             Source::Memtable(sorted) => sorted.order().len() == sorted.keys.len(),
             Source::Segment { listed, deletes, .. } => {
                 let facts = &listed.segment.facts;
-                let wants_all = bounds.keys.is_none() && bounds.tests.is_empty() && bounds.prefix.is_empty();
+                let wants_all = bounds.keys.is_none() && bounds.tests.is_empty();
                 let is_valid = listed.entry.slices.is_empty() && !deletes.concern_segment(&listed.entry);
                 wants_all && is_valid && facts.rows == facts.containers
             }

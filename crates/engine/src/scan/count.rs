@@ -26,7 +26,7 @@ impl TableView {
     /// See [`scan`](Self::scan).
     pub fn count_of(&self, request: &ScanRequest) -> Result<u64> {
         let bounds = self.bounds(request)?;
-        let Sources { list, _charge } = self.sources(&bounds, 0)?;
+        let Sources { list, _charges } = self.sources(&bounds, 0)?;
         let list = Arc::into_inner(list).ok_or_else(|| Error::bug("the sources of a count are shared"))?;
         if !self.are_segments_whole(&bounds) || !are_memtables_apart(&list) {
             return self.count_in(list, &bounds);

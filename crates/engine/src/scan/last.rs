@@ -8,17 +8,21 @@ use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
 use super::rows::BATCH_TEXT_BYTES;
 use super::source::{PageMemo, Run};
-use super::{ScanRequest, Sources, TableView};
+use super::{INDEX_BLOCK_BYTES, PAGE_BYTES, ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::column_type::ColumnType;
 use crate::error::Result;
 use crate::ids::ColumnId;
 use crate::key;
 use crate::schema::{Role, TableSchema};
-use crate::segment::index::LastValue;
+use crate::segment::index::{BLOCK_CONTAINERS, IndexBlock, LastValue};
 use crate::write::value::Value;
 use arrow::array::{ArrayRef, RecordBatch};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Blocks of a segment's container index that [`BLOCK_CONTAINERS`] runs keep in memory.
+const FOUND_BLOCKS: usize = 2;
 
 /// Yields the newest rows of a table's containers as Arrow batches, in key order.
 pub struct LastRows {
@@ -28,6 +32,8 @@ pub struct LastRows {
     bounds: ScanBounds,
     memos: Vec<PageMemo>,
     batch_rows: usize,
+    /// The next rows, which are not in a batch yet.
+    found: VecDeque<Newest>,
 }
 
 impl TableView {
@@ -56,7 +62,9 @@ impl TableView {
     /// See [`scan`](Self::scan). Read errors come from the iterator.
     pub fn last_rows(&self, request: &ScanRequest) -> Result<LastRows> {
         let bounds = ScanBounds { newest: Some(1), ..self.bounds(request)? };
-        let sources = self.sources(&bounds, 0)?;
+        // The rows that were found keep blocks of the index.
+        let index_blocks = (FOUND_BLOCKS * INDEX_BLOCK_BYTES).div_ceil(PAGE_BYTES);
+        let sources = self.sources(&bounds, index_blocks)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
             merge: Merge::new(&sources.list, bounds.clone()),
@@ -64,6 +72,7 @@ impl TableView {
             sources,
             bounds,
             batch_rows: self.scans.batch_rows,
+            found: VecDeque::new(),
         })
     }
 }
@@ -82,6 +91,27 @@ struct Version {
     run: Run,
     /// The row's number in the source.
     row: u64,
+}
+
+impl Newest {
+    /// The index block that has all fields of the row, and the container's position in it.
+    fn index_entry(&self) -> Option<(&Arc<IndexBlock>, usize)> {
+        self.version.index_entry().filter(|_| self.older.is_empty())
+    }
+
+    /// Whether an index block has all fields of both, and `other` is of its next container.
+    fn adjoins(&self, other: &Self) -> bool {
+        let entries = self.index_entry().zip(other.index_entry());
+        entries.is_some_and(|((block, place), (of_other, next))| Arc::ptr_eq(block, of_other) && place + 1 == next)
+    }
+}
+
+impl Version {
+    /// The index block that has the row, and the container's position in it.
+    fn index_entry(&self) -> Option<(&Arc<IndexBlock>, usize)> {
+        let ends_run = self.row + 1 == self.run.start + self.run.rows as u64;
+        self.run.last_in_index().filter(|_| ends_run)
+    }
 }
 
 /// The location of a field's value.
@@ -122,21 +152,18 @@ impl LastRows {
             schema.columns.iter().map(|column| ColumnBuilder::new(column.column_type)).collect();
         let mut rows = 0;
         while rows < self.batch_rows && columns.iter().all(|column| column.bytes() < BATCH_TEXT_BYTES) {
-            let Some(newest) = self.next_newest()? else { break };
-            let keys = key::decode(&newest.version.run.key, &self.bounds.key_types)?;
-            for (place, out) in columns.iter_mut().enumerate() {
-                match schema.columns[place].role {
-                    Role::Key => out.push(keys[schema.key_place(place)].part()),
-                    Role::Time => out.push_raw(Some(newest.time as u64), 1),
-                    Role::Field => match (self.find(&newest, place)?, out) {
-                        (Found::Stored(version), out) => self.read(version, place, out)?,
-                        (Found::Known(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
-                        (Found::Known(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
-                        (Found::Known(_), out) => out.push_raw(None, 1),
-                    },
-                }
+            if self.found.is_empty() {
+                let found = std::iter::from_fn(|| self.next_newest().transpose()).take(BLOCK_CONTAINERS);
+                self.found = found.collect::<Result<_>>()?;
             }
-            rows += 1;
+            let newest = self.take_neighbours(self.batch_rows - rows);
+            if newest.is_empty() {
+                break;
+            }
+            for (place, out) in columns.iter_mut().enumerate() {
+                self.push(&newest, place, out)?;
+            }
+            rows += newest.len();
         }
         if rows == 0 {
             return Ok(None);
@@ -146,6 +173,53 @@ impl LastRows {
             arrays.push(builder.finish(column.column_type)?);
         }
         Ok(Some(RecordBatch::try_new(schema.to_arrow(), arrays)?))
+    }
+
+    /// Takes the next rows that were found: one, or up to `most` whose fields follow each other in an
+    /// index block and do not take much memory.
+    fn take_neighbours(&mut self, most: usize) -> Vec<Newest> {
+        let Some(first) = self.found.front() else { return Vec::new() };
+        let pairs = self.found.iter().zip(self.found.iter().skip(1));
+        let mut rows = 1 + pairs.take(most - 1).take_while(|(one, next)| one.adjoins(next)).count();
+        if let Some((block, place)) = first.index_entry() {
+            while rows > 1 && block.last_text_bytes(place..place + rows) > BATCH_TEXT_BYTES {
+                rows /= 2;
+            }
+        }
+        self.found.drain(..rows).collect()
+    }
+
+    /// Appends a column of rows that [`take_neighbours`](Self::take_neighbours) gave.
+    fn push(&mut self, newest: &[Newest], place: usize, out: &mut ColumnBuilder) -> Result<()> {
+        let schema = Arc::clone(&self.schema);
+        let column = &schema.columns[place];
+        match column.role {
+            Role::Key => {
+                let key_place = schema.key_place(place);
+                for Newest { version, .. } in newest {
+                    out.push(key::decode_column(&version.run.key, &self.bounds.key_types, key_place)?.part());
+                }
+            }
+            Role::Time => newest.iter().for_each(|newest| out.push_raw(Some(newest.time as u64), 1)),
+            Role::Field => match newest[0].index_entry() {
+                Some((block, first)) => {
+                    block.push_last(first..first + newest.len(), column.id, column.column_type, out);
+                }
+                None => self.push_one(&newest[0], place, out)?,
+            },
+        }
+        Ok(())
+    }
+
+    /// Appends a field of a container's newest row.
+    fn push_one(&mut self, newest: &Newest, place: usize, out: &mut ColumnBuilder) -> Result<()> {
+        match (self.find(newest, place)?, out) {
+            (Found::Stored(version), out) => return self.read(version, place, out),
+            (Found::Known(LastValue::Bytes(bytes)), ColumnBuilder::Bytes(out)) => out.push(Some(bytes)),
+            (Found::Known(LastValue::Raw(raw)), out) => out.push_raw(Some(raw), 1),
+            (Found::Known(_), out) => out.push_raw(None, 1),
+        }
+        Ok(())
     }
 
     fn next_newest(&mut self) -> Result<Option<Newest>> {
@@ -198,10 +272,8 @@ impl LastRows {
 
     /// A field of a row, if the index has it.
     fn known<'a>(&self, version: &'a Version, place: usize) -> Option<LastValue<&'a [u8]>> {
-        let Version { source, run, row } = version;
         let column = &self.schema.columns[place];
-        let ends_run = *row + 1 == run.start + run.rows as u64;
-        self.sources.list[*source].known_last(run, (column.id, column.column_type)).filter(|_| ends_run)
+        version.index_entry().map(|(block, container)| block.last(container, column.id, column.column_type))
     }
 
     /// Reads a field of a row.

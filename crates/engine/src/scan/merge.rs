@@ -9,7 +9,7 @@
 
 use super::bounds::ScanBounds;
 use super::source::{Cursor, PageMemo, Run, Source};
-use crate::deletes::Span;
+use crate::deletes::{Span, covers};
 use crate::error::Result;
 use crate::ids::ColumnId;
 use std::borrow::Cow;
@@ -78,19 +78,19 @@ impl Merge {
         if !self.started {
             self.started = true;
             for number in 0..self.sources.len() {
-                let from = Some(self.bounds.prefix.as_slice()).filter(|prefix| !prefix.is_empty());
+                let from = Some(self.bounds.range.first.as_slice()).filter(|first| !first.is_empty());
                 self.heads[number] = self.sources[number].next(&mut self.cursors[number], from)?;
             }
         }
         if let [head] = self.heads.as_mut_slice() {
-            let Some(run) = head.take().filter(|run| run.key.starts_with(&self.bounds.prefix)) else { return Ok(None) };
+            let Some(run) = head.take().filter(|run| !self.bounds.range.ends_before(&run.key)) else { return Ok(None) };
             *head = self.sources[0].next(&mut self.cursors[0], None)?;
             return Ok(Some(vec![(0, run)]));
         }
         let Some(least) = self.heads.iter().flatten().map(|run| &run.key).min().cloned() else {
             return Ok(None);
         };
-        if !least.starts_with(&self.bounds.prefix) {
+        if self.bounds.range.ends_before(&least) {
             return Ok(None);
         }
         let mut runs = Vec::new();
@@ -165,6 +165,10 @@ pub(crate) fn parts(
     let mut parts = Vec::with_capacity(runs.len());
     let span = (bounds.from.unwrap_or(i64::MIN), bounds.to.unwrap_or(i64::MAX));
     for &(source, ref run) in runs {
+        if sources[source].is_valid_within(run, span) {
+            parts.push(whole_part(source, run));
+            continue;
+        }
         for span in sources[source].spans(&run.key, span) {
             parts.extend(clip(sources, source, run, span, &mut memos[source])?);
         }
@@ -173,10 +177,15 @@ pub(crate) fn parts(
     Ok(parts)
 }
 
+/// All rows of a run.
+fn whole_part(source: usize, run: &Run) -> Part {
+    Part { pick: RowSpan { source, start: run.start, rows: run.rows }, times: run.times }
+}
+
 /// The rows of a run within a time span.
 fn clip(sources: &[Source], source: usize, run: &Run, span: Span, memo: &mut PageMemo) -> Result<Option<Part>> {
-    if span.0 <= run.times.0 && run.times.1 <= span.1 {
-        return Ok(Some(Part { pick: RowSpan { source, start: run.start, rows: run.rows }, times: run.times }));
+    if covers(span, run.times) {
+        return Ok(Some(whole_part(source, run)));
     }
     let from = sources[source].rows_before(run, span.0, memo)?;
     let to = match span.1.checked_add(1) {

@@ -43,7 +43,7 @@ use crate::segment::{Listed, PAGE_ROWS, Segments};
 use crate::wal::record::Removal;
 use crate::write::batch::DeleteRequest;
 use crate::write::value::{Value, misfit_code};
-use bounds::{KeyTest, ScanBounds};
+use bounds::{KeyTest, ScanBounds, range_of};
 use resources::ScanResources;
 use source::Source;
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl SegmentTotals {
 /// The sources of a scan, and the memory they take.
 pub(crate) struct Sources {
     pub(crate) list: Arc<Vec<Source>>,
-    _charge: Charge,
+    _charges: Vec<Charge>,
 }
 
 /// Memory of a memtable row while it is sorted: its position and time, and a second copy of both.
@@ -334,18 +334,11 @@ impl TableView {
         if bounds.keys.is_none() {
             bounds.keys = self.listed_keys(&bounds.tests);
         }
-        // Leading columns with only one possible value give a prefix to seek.
-        for part in 0..self.schema.key.len() {
-            let only = bounds.tests.iter().find_map(|test| match test.any_of.as_deref() {
-                Some([only]) if test.part == part => Some(only.clone()),
-                _ => None,
-            });
-            match only {
-                // At the end of a key, NULL may have been left out.
-                Some(only) if only != [0] => bounds.prefix.extend_from_slice(&only),
-                _ => break,
-            }
+        if let Some(keys) = bounds.keys.take() {
+            let passing = keys.into_iter().map(|key| Ok(bounds.passes(&key)?.then_some(key)));
+            bounds.keys = Some(passing.filter_map(Result::transpose).collect::<Result<_>>()?);
         }
+        bounds.range = range_of(&bounds.tests, self.schema.key.len());
         Ok(bounds)
     }
 
@@ -408,7 +401,8 @@ impl TableView {
     }
 
     /// The sources that may hold matching rows, oldest first, for reading `columns` columns of
-    /// them.
+    /// them. With a limit, a memtable may have its first rows only, if they are as many as the limit
+    /// says: the merged rows up to the last of them are then at least as many.
     ///
     /// # Errors
     /// The memory budget is exhausted.
@@ -426,25 +420,39 @@ impl TableView {
         let segment = |listed| Source::segment(listed, &self.schema, &self.deletes, keep);
         let mut sources: Vec<Source> = touched.into_iter().map(segment).collect();
         let views = self.memtables.iter().filter(|view| view.rows() > 0);
-        let selected = views.map(|view| Ok((view, selection(view, bounds)?))).collect::<Result<Vec<_>>>()?;
+        let selected = views.map(|view| Ok((view, selection(view, bounds, bounds.limit)?)));
+        let selected = selected.collect::<Result<Vec<_>>>()?;
         let rows: usize = selected.iter().map(|(_, selection)| selection.rows).sum();
         let segment_bytes = INDEX_BLOCK_BYTES + columns * PAGE_BYTES;
-        let bytes = rows * SORTED_ROW_BYTES + sources.len() * segment_bytes;
-        let charge = self.scans.budget.charge_behind_compaction("a scan", bytes)?;
-        let cache = &*self.scans.cache;
-        let sorted =
-            selected.into_iter().map(|(view, selection)| Sorted::of(view.clone(), &selection, &self.deletes, cache));
-        sources.extend(sorted.filter(|sorted| sorted.keys.len() > 0).map(Source::Memtable));
-        Ok(Sources { list: Arc::new(sources), _charge: charge })
+        let charge = |bytes| self.scans.budget.charge_behind_compaction("a scan", bytes);
+        let mut charges = vec![charge(rows * SORTED_ROW_BYTES + sources.len() * segment_bytes)?];
+        let sort = |view: &MemtableView, selection: &Selection| {
+            Sorted::of(view.clone(), selection, &self.deletes, &*self.scans.cache)
+        };
+        for (view, first) in selected {
+            let mut sorted = sort(view, &first);
+            if first.is_cut && bounds.limit.is_some_and(|limit| sorted.order().len() < limit) {
+                // Some of them were deleted, replaced, or outside the times.
+                let all = selection(view, bounds, None)?;
+                charges.push(charge(all.rows * SORTED_ROW_BYTES)?);
+                sorted = sort(view, &all);
+            }
+            if sorted.keys.len() > 0 {
+                sources.push(Source::Memtable(sorted));
+            }
+        }
+        Ok(Sources { list: Arc::new(sources), _charges: charges })
     }
 }
 
 /// The rows of a memtable that a scan wants.
-fn selection(view: &MemtableView, bounds: &ScanBounds) -> Result<Selection> {
-    let selection = match bounds.keys.as_deref() {
-        Some(keys) => Selection::listed(view, keys),
-        None if bounds.tests.is_empty() => Selection::all(view),
-        None => Selection::passing(view, &bounds.prefix, |key| bounds.passes(key))?,
+fn selection(view: &MemtableView, bounds: &ScanBounds, limit: Option<usize>) -> Result<Selection> {
+    let selection = match (bounds.keys.as_deref(), limit) {
+        (Some(keys), _) => Selection::listed(view, keys),
+        (None, None) if bounds.tests.is_empty() => Selection::all(view),
+        (None, limit) => {
+            Selection::passing(view, &bounds.range, limit.unwrap_or(usize::MAX), |key| bounds.passes(key))?
+        }
     };
     Ok(selection.within(bounds.from, bounds.to).newest(bounds.newest))
 }

@@ -34,7 +34,7 @@ impl TableView {
     fn scan_with(&self, request: &ScanRequest, condition: Option<RowCondition>) -> Result<Scan> {
         let places = self.places(&request.projection)?;
         let newest = request.limit.filter(|_| request.newest_first);
-        let bounds = ScanBounds { newest, ..self.bounds(request)? };
+        let bounds = ScanBounds { newest, limit: request.limit, ..self.bounds(request)? };
         let newest_first = request.newest_first;
         if let Some(batch) = self.scan_in_memory(request, &bounds, &places, condition.as_ref()).transpose() {
             return Ok(Scan { rows: Rows::InMemory(self.schema.to_arrow_of(&places), Some(batch)), newest_first });

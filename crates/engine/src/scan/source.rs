@@ -3,7 +3,7 @@
 use super::bounds::ScanBounds;
 use crate::column::ColumnBuilder;
 use crate::column_type::ColumnType;
-use crate::deletes::{DeleteSet, Span, without};
+use crate::deletes::{DeleteSet, Span, covers, without};
 use crate::error::Result;
 use crate::ids::ColumnId;
 use crate::key::KeyPart;
@@ -14,7 +14,7 @@ use crate::pool::Pool;
 use crate::schema::TableSchema;
 use crate::segment::Listed;
 use crate::segment::amounts::Amounts;
-use crate::segment::index::{IndexBlock, LastValue};
+use crate::segment::index::IndexBlock;
 use crate::segment::page::{Dictionary, Page};
 use crate::segment::reader::{Place, Segment};
 use std::sync::Arc;
@@ -29,6 +29,13 @@ pub(crate) struct Run {
     pub(crate) times: (i64, i64),
     /// The index block and the position in it that hold the container's totals.
     statistics: Option<(Arc<IndexBlock>, usize)>,
+}
+
+impl Run {
+    /// The index block and the container's position in it, if the block has the run's last row.
+    pub(super) fn last_in_index(&self) -> Option<(&Arc<IndexBlock>, usize)> {
+        self.statistics.as_ref().filter(|(block, _)| block.knows_last()).map(|(block, place)| (block, *place))
+    }
 }
 
 /// A source of rows.
@@ -101,6 +108,17 @@ impl Source {
         }
     }
 
+    /// Whether all rows of a run are within `wanted` and are known to be valid.
+    pub(crate) fn is_valid_within(&self, run: &Run, wanted: Span) -> bool {
+        covers(wanted, run.times)
+            && match self {
+                Self::Memtable(_) => true,
+                Self::Segment { deletes, spans, .. } => {
+                    deletes.is_empty() && spans.iter().any(|span| covers(*span, run.times))
+                }
+            }
+    }
+
     /// The time spans within `wanted` in which a container's rows are valid.
     pub(crate) fn spans(&self, key: &[u8], wanted: Span) -> Vec<Span> {
         let Self::Segment { listed, deletes, spans, .. } = self else { return vec![wanted] };
@@ -110,12 +128,6 @@ impl Source {
             inside = without(inside, hole);
         }
         inside
-    }
-
-    /// A field of a run's last row, if the index has it.
-    pub(crate) fn known_last<'a>(&self, run: &'a Run, column: (ColumnId, ColumnType)) -> Option<LastValue<&'a [u8]>> {
-        let (block, place) = run.statistics.as_ref()?;
-        block.knows_last().then(|| block.last(*place, column.0, column.1))
     }
 
     /// The next container, skipping keys below `from`; `None` at the end.

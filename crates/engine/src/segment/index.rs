@@ -16,6 +16,7 @@
 
 use super::amounts::{Amounts, Sum};
 use super::compression::{compressor, decompress};
+use crate::column::{BytesBuilder, ColumnBuilder};
 use crate::column_type::{ColumnType, widen};
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
@@ -23,6 +24,7 @@ use crate::key::Keys;
 use crate::lane::codec::{self, put_bytes, take, take_bytes, take_u32, take_u64};
 use crate::lane::{Lane, NullMask};
 use std::collections::VecDeque;
+use std::ops::Range;
 use zstd::bulk::Compressor;
 
 /// Containers per block.
@@ -316,11 +318,8 @@ struct FieldLanes {
     id: ColumnId,
     column_type: ColumnType,
     amounts: Option<AmountLanes>,
-    /// Raw values, or lengths of texts.
-    last: Lane,
-    /// The offset of each container's text in `texts`; empty for numbers.
-    text_starts: Vec<usize>,
-    texts: Vec<u8>,
+    /// The values of the containers' last rows.
+    last: ColumnBuilder,
 }
 
 struct AmountLanes {
@@ -398,14 +397,37 @@ impl IndexBlock {
     /// A field of a container's last row; NULL if the segment lacks the field.
     pub(crate) fn last(&self, container: usize, column: ColumnId, column_type: ColumnType) -> LastValue<&[u8]> {
         let Some(field) = self.field(column) else { return LastValue::Null };
-        match field.last.get(container) {
-            None => LastValue::Null,
-            Some(len) if field.column_type.is_bytes() => {
-                let start = field.text_starts[container];
-                LastValue::Bytes(&field.texts[start..start + len as usize])
-            }
-            Some(raw) => LastValue::Raw(widen(raw, field.column_type, column_type)),
+        match &field.last {
+            ColumnBuilder::Bytes(bytes) => bytes.get(container).map_or(LastValue::Null, LastValue::Bytes),
+            ColumnBuilder::Raw(lane) => lane
+                .get(container)
+                .map_or(LastValue::Null, |raw| LastValue::Raw(widen(raw, field.column_type, column_type))),
         }
+    }
+
+    /// Appends a field of the last rows of containers; NULL if the segment lacks the field.
+    pub(crate) fn push_last(
+        &self,
+        containers: Range<usize>,
+        column: ColumnId,
+        column_type: ColumnType,
+        out: &mut ColumnBuilder,
+    ) {
+        let Some(field) = self.field(column) else { return out.push_raw(None, containers.len()) };
+        let start = out.len();
+        out.extend(&field.last, containers.start, containers.len());
+        if field.column_type != column_type {
+            out.widen(start, field.column_type, column_type);
+        }
+    }
+
+    /// The bytes of the longest text field in the last rows of containers.
+    pub(crate) fn last_text_bytes(&self, containers: Range<usize>) -> usize {
+        let bytes_of = |field: &FieldLanes| match &field.last {
+            ColumnBuilder::Bytes(bytes) => bytes.bytes_within(containers.start, containers.len()),
+            ColumnBuilder::Raw(_) => 0,
+        };
+        self.fields.iter().map(bytes_of).max().unwrap_or(0)
     }
 
     /// Approximate bytes of memory.
@@ -425,24 +447,27 @@ impl FieldLanes {
                 sum: codec::decode(bytes, containers)?.pack(),
             });
         }
-        let last = codec::decode(bytes, containers)?.pack();
-        let (mut text_starts, mut texts) = (Vec::new(), Vec::new());
-        if column_type.is_bytes() {
-            for container in 0..containers {
-                text_starts.push(texts.len());
-                let len = usize::try_from(last.value(container)).unwrap_or(usize::MAX);
-                let (text, rest) = bytes
-                    .split_at_checked(len)
-                    .ok_or_else(|| Error::damaged("a block of the container index ends within a string"))?;
-                texts.extend_from_slice(text);
-                *bytes = rest;
-            }
+        let values = codec::decode(bytes, containers)?;
+        if !column_type.is_bytes() {
+            return Ok(Self { id, column_type, amounts, last: ColumnBuilder::Raw(values.pack()) });
         }
-        Ok(Self { id, column_type, amounts, last, text_starts, texts })
+        let mut last = BytesBuilder::with_capacity(containers, 0);
+        for container in 0..containers {
+            let Some(len) = values.get(container) else {
+                last.push(None);
+                continue;
+            };
+            let (text, rest) = bytes
+                .split_at_checked(usize::try_from(len).unwrap_or(usize::MAX))
+                .ok_or_else(|| Error::damaged("a block of the container index ends within a string"))?;
+            last.push(Some(text));
+            *bytes = rest;
+        }
+        Ok(Self { id, column_type, amounts, last: ColumnBuilder::Bytes(last) })
     }
 
     fn bytes(&self) -> usize {
         let lanes = |a: &AmountLanes| a.count.bytes() + a.least.bytes() + a.most.bytes() + a.sum.bytes();
-        self.amounts.as_ref().map_or(0, lanes) + self.last.bytes() + self.texts.capacity() + self.text_starts.len() * 8
+        self.amounts.as_ref().map_or(0, lanes) + self.last.bytes()
     }
 }

@@ -366,7 +366,7 @@ impl Rows {
     }
 
     fn append(&mut self, other: &Self) {
-        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.append(other));
+        self.columns.iter_mut().zip(&other.columns).for_each(|(column, other)| column.extend(other, 0, other.len()));
         self.rows += other.rows;
     }
 

@@ -153,6 +153,35 @@ fn long_texts_are_merged_and_read_in_small_pieces() {
 }
 
 #[test]
+fn newest_rows_with_long_texts_come_in_small_batches() {
+    const TEXT_BYTES: usize = 1 << 20;
+    let (db, _) = with_clock(&MemoryStorage::new(), 0);
+    let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);
+    let schema = db.create_table(&table.field("s", ColumnType::Utf8)).unwrap();
+    let text = |id: i64| format!("{id:02}{}", "x".repeat(TEXT_BYTES - 2));
+    for id in 0..30 {
+        let mut rows = Rows::new(&schema);
+        // With 32 rows or more in a container, the index has its newest one.
+        (0..40).for_each(|ts| rows.push(&[Value::Int(id), Value::Int(ts), "short".into()]).unwrap());
+        rows.push(&[Value::Int(id), Value::Int(40), text(id).as_str().into()]).unwrap();
+        db.commit(Batch::new().with_rows(rows)).unwrap();
+    }
+    for round in 0..2 {
+        let mut id = 0;
+        for batch in db.view().table("t").unwrap().last_rows(&ScanRequest::all()).unwrap() {
+            let batch = batch.unwrap();
+            assert!(batch.num_rows() * TEXT_BYTES <= 16 << 20, "{} rows in a batch", batch.num_rows());
+            for found in batch.column(2).as_string::<i32>() {
+                assert_eq!(found, Some(text(id).as_str()), "round {round}");
+                id += 1;
+            }
+        }
+        assert_eq!(id, 30);
+        db.flush().unwrap();
+    }
+}
+
+#[test]
 fn an_update_changes_its_columns_and_nothing_else() {
     let (db, _) = with_clock(&MemoryStorage::new(), 0);
     let table = TableDefinition::new("t").key("id", ColumnType::Int64).time("ts", Unit::Second);

@@ -7,14 +7,15 @@
 //! 1. If rows are grouped by key, or by key and time bucket, each group is one run:
 //!    [`RunAggregate`] replaces DataFusion's aggregate. ("Sorted aggregation": Graefe, "Query
 //!    evaluation techniques for large databases", ACM Computing Surveys 1993.)
-//! 2. If rows are grouped by tags, each group is many runs: [`RunAggregate`] outputs one row per
-//!    run, and DataFusion's aggregate combines them.
+//! 2. If rows of a time-series table are grouped by tags, each group is many runs: [`RunAggregate`]
+//!    outputs one row per run, and DataFusion's aggregate combines them.
 
 mod boundaries;
 mod exec;
 mod totals;
 
 use crate::plan_nodes::one_partition;
+use crate::scan::FleetScan;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
@@ -90,13 +91,22 @@ fn groups(aggregate: &AggregateExec) -> Vec<Arc<dyn PhysicalExpr>> {
     aggregate.group_expr().expr().iter().map(|(expr, _)| Arc::clone(expr)).collect()
 }
 
+/// Whether the rows are a collection's. Its neighbouring rows are different things and need not share
+/// tags.
+fn is_of_collection(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match plan.downcast_ref::<FleetScan>() {
+        Some(scan) => scan.table().time.is_none(),
+        None => matches!(plan.children().as_slice(), [input] if is_of_collection(input)),
+    }
+}
+
 /// An aggregate over partial results, one per run. `None` if runs are unlikely or the row order
 /// would be lost.
 fn in_two_steps(aggregate: &AggregateExec, calls: &[Call]) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let whole = aggregate.schema();
     let group_fields = &whole.fields()[..aggregate.group_expr().expr().len()];
     // Neighbouring rows tend to share tags; numbers and times change from row to row.
-    if !group_fields.iter().any(|field| field.data_type().is_string()) {
+    if !group_fields.iter().any(|field| field.data_type().is_string()) || is_of_collection(aggregate.input()) {
         return Ok(None);
     }
     // An average is computed from a sum and a count.

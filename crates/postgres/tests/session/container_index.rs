@@ -123,3 +123,31 @@ fn answers_from_the_container_index_are_those_of_a_scan() {
     let total = session.sql("SELECT sum(load) FROM cpu").unwrap().collect().unwrap();
     assert!(total[0].column(0).as_primitive::<Float64Type>().value(0) > 0.0);
 }
+
+#[test]
+fn tags_are_grouped_as_runs_only_where_neighbours_share_them() {
+    let (_db, session) = session();
+    for sql in [
+        "CREATE TABLE meters (id BIGINT PRIMARY KEY, site TEXT, n BIGINT)",
+        "INSERT INTO meters SELECT i, 'site ' || i % 3, i FROM generate_series(0, 99) AS t(i)",
+        "CREATE TABLE states (id BIGINT, ts TIMESTAMP, state TEXT, n BIGINT, PRIMARY KEY (id, ts))",
+        "INSERT INTO states SELECT i, TIMESTAMP '2026-01-01' + i * INTERVAL '1 hour', 'site ' || i % 3, i \
+         FROM generate_series(0, 99) AS t(i)",
+    ] {
+        session.sql(sql).unwrap().collect().unwrap();
+    }
+    let groups = |table: &str, tag: &str| {
+        format!("SELECT {tag}, CAST(sum(n) AS BIGINT) FROM {table} WHERE n > 1 GROUP BY {tag} ORDER BY {tag}")
+    };
+    let (of_collection, of_series) = (groups("meters", "site"), groups("states", "state"));
+    let plan = explain(&session, &of_collection);
+    assert!(plan.contains("AggregateExec") && !plan.contains("RunAggregate"), "{plan}");
+    let plan = explain(&session, &of_series);
+    assert!(plan.contains("RunAggregate"), "{plan}");
+    let sums = |sql: &str| {
+        let rows = session.sql(sql).unwrap().collect().unwrap();
+        rows.iter().flat_map(|rows| rows.column(1).as_primitive::<Int64Type>().values().to_vec()).collect::<Vec<_>>()
+    };
+    let expected = [0, 1, 2].map(|rest| (2..100).filter(|n| n % 3 == rest).sum::<i64>());
+    assert_eq!((sums(&of_collection), sums(&of_series)), (expected.to_vec(), expected.to_vec()));
+}
