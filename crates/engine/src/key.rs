@@ -145,37 +145,28 @@ fn broken(key: &[u8]) -> Error {
 
 /// Takes a column from the front of what is left of a key.
 fn take(rest: &mut &[u8], column_type: ColumnType) -> Option<KeyValue> {
-    let (value, after) = match rest.split_first() {
-        None => (KeyValue::Null, *rest),
-        Some((0, after)) => (KeyValue::Null, after),
-        Some((1, after)) if column_type.is_bytes() => {
-            let (bytes, after) = decode_bytes(after)?;
-            (KeyValue::Bytes(bytes), after)
-        }
-        Some((1, after)) => {
-            let (raw, after) = after.split_first_chunk::<8>()?;
-            let ordered = u64::from_be_bytes(*raw);
-            (KeyValue::Raw(if is_signed(column_type) { ordered ^ SIGN } else { ordered }), after)
-        }
-        Some(_) => return None,
-    };
+    let (part, after) = split(rest, column_type)?;
     *rest = after;
-    Some(value)
+    Some(match part {
+        [] | [0] => KeyValue::Null,
+        [1, text @ .., 0, 0] if column_type.is_bytes() => KeyValue::Bytes(unescape(text)),
+        [1, raw @ ..] => {
+            let ordered = u64::from_be_bytes(raw.try_into().ok()?);
+            KeyValue::Raw(if is_signed(column_type) { ordered ^ SIGN } else { ordered })
+        }
+        _ => return None,
+    })
 }
 
-fn decode_bytes(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let mut bytes = Vec::new();
-    loop {
-        let zero = rest.iter().position(|&b| b == 0)?;
-        bytes.extend_from_slice(&rest[..zero]);
-        let after = rest.get(zero + 2..)?;
-        match rest[zero + 1] {
-            0 => return Some((bytes, after)),
-            255 => bytes.push(0),
-            _ => return None,
-        }
-        rest = after;
+/// The bytes of a text in which each zero is followed by 255.
+fn unescape(mut text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    while let Some(zero) = text.iter().position(|&byte| byte == 0) {
+        bytes.extend_from_slice(&text[..=zero]);
+        text = text.get(zero + 2..).unwrap_or_default();
     }
+    bytes.extend_from_slice(text);
+    bytes
 }
 
 fn is_signed(column_type: ColumnType) -> bool {

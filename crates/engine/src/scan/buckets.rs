@@ -12,7 +12,7 @@ use super::parallel::{CONTAINERS_OF_PICK, PickReader};
 use super::picker::{PickedRows, Picker};
 use super::reading::Reading;
 use super::source::{PageMemo, Source};
-use super::{INDEX_BLOCK_BYTES, PAGE_BYTES, ScanRequest, TableView};
+use super::{BLOCKS_OF_RUNS, COLUMNS_OF_RUNS, INDEX_BLOCK_BYTES, ScanRequest, TableView};
 use crate::column_type::ColumnType;
 use crate::error::{Error, Result};
 use crate::ids::ColumnId;
@@ -29,8 +29,6 @@ pub type BucketOf = dyn Fn(i64) -> Result<Range<i64>> + Send + Sync;
 /// Rows are picked in pieces of this many batches, as totals take little memory: fewer runs are
 /// cut, and fewer pages are decoded by two threads.
 const BATCHES_AT_ONCE: usize = 4;
-/// Blocks of a segment's container index that the runs of a pick keep in memory.
-const BLOCKS_OF_PICK: usize = 2;
 /// Searches for the end of a bucket begin with this many rows.
 const FIRST_STEP_ROWS: usize = 64;
 
@@ -76,8 +74,7 @@ impl TableView {
         }
         let (bounds, columns) = (self.bounds(request)?, self.numeric_columns(&totals.columns)?);
         // The time is read as well, and picked runs keep blocks of the index.
-        let index_blocks = (BLOCKS_OF_PICK * INDEX_BLOCK_BYTES).div_ceil(PAGE_BYTES);
-        let sources = self.sources(&bounds, columns.len() + 1 + index_blocks)?;
+        let sources = self.sources(&bounds, columns.len() + 1 + COLUMNS_OF_RUNS)?;
         let reader = BucketReader {
             memos: PageMemo::of_each(&sources.list),
             sources: Arc::clone(&sources.list),
@@ -89,7 +86,7 @@ impl TableView {
         let batch_rows = self.scans.batch_rows.saturating_mul(BATCHES_AT_ONCE);
         let picker = Picker::new(&self.schema, &sources.list, bounds, batch_rows, (None, false));
         let picker = picker.with_runs(CONTAINERS_OF_PICK);
-        let batch_bytes = sources.list.len() * BLOCKS_OF_PICK * INDEX_BLOCK_BYTES;
+        let batch_bytes = sources.list.len() * BLOCKS_OF_RUNS * INDEX_BLOCK_BYTES;
         Ok(BucketSummaries {
             types: self.schema.key_types(),
             // The reader charges for the groups that it returns.

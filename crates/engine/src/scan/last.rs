@@ -8,7 +8,7 @@ use super::bounds::ScanBounds;
 use super::merge::{self, Merge};
 use super::rows::BATCH_TEXT_BYTES;
 use super::source::{PageMemo, Run};
-use super::{INDEX_BLOCK_BYTES, PAGE_BYTES, ScanRequest, Sources, TableView};
+use super::{COLUMNS_OF_RUNS, ScanRequest, Sources, TableView};
 use crate::column::ColumnBuilder;
 use crate::column_type::ColumnType;
 use crate::error::Result;
@@ -20,9 +20,6 @@ use crate::write::value::Value;
 use arrow::array::{ArrayRef, RecordBatch};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Blocks of a segment's container index that [`BLOCK_CONTAINERS`] runs keep in memory.
-const FOUND_BLOCKS: usize = 2;
 
 /// Yields the newest rows of a table's containers as Arrow batches, in key order.
 pub struct LastRows {
@@ -63,8 +60,7 @@ impl TableView {
     pub fn last_rows(&self, request: &ScanRequest) -> Result<LastRows> {
         let bounds = ScanBounds { newest: Some(1), ..self.bounds(request)? };
         // The rows that were found keep blocks of the index.
-        let index_blocks = (FOUND_BLOCKS * INDEX_BLOCK_BYTES).div_ceil(PAGE_BYTES);
-        let sources = self.sources(&bounds, index_blocks)?;
+        let sources = self.sources(&bounds, COLUMNS_OF_RUNS)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
             merge: Merge::new(&sources.list, bounds.clone()),

@@ -134,6 +134,12 @@ pub(crate) const INDEX_BLOCK_BYTES: usize = 48 << 10;
 /// In addition, a decoded page of each column that is read.
 pub(crate) const PAGE_BYTES: usize = 8 * PAGE_ROWS;
 
+/// Blocks of a segment's container index that runs keep in memory, if their containers follow each
+/// other and are not more than one block has.
+const BLOCKS_OF_RUNS: usize = 2;
+/// Their memory in columns of pages, for [`TableView::sources`].
+const COLUMNS_OF_RUNS: usize = (BLOCKS_OF_RUNS * INDEX_BLOCK_BYTES).div_ceil(PAGE_BYTES);
+
 /// If conditions list at most this many containers, they are looked up one by one.
 const MAX_LISTED_KEYS: usize = 4_096;
 
