@@ -8,6 +8,8 @@
 
 #[path = "model/buckets.rs"]
 mod buckets;
+#[path = "model/long_runs.rs"]
+mod long_runs;
 #[path = "model/ranges.rs"]
 mod ranges;
 
@@ -95,8 +97,9 @@ impl Case {
             .field("i", ColumnType::Int64)
             .field("f", ColumnType::Float64)
             .field("s", ColumnType::Utf8);
-        let series =
-            TableDefinition { partition_seconds: Some(if random.random_bool(0.5) { 100 } else { 1_000 }), ..series };
+        let has_long_runs = random.random_bool(long_runs::SHARE);
+        let partition_s = if has_long_runs { 1_000_000 } else { [100, 1_000][random.random_range(0..2)] };
+        let series = TableDefinition { partition_seconds: Some(partition_s), ..series };
         let merges_fields = random.random_bool(0.5);
         let merge = if merges_fields { Merge::Fields } else { Merge::Rows };
         let series = TableDefinition { merge, ..series };
@@ -105,7 +108,12 @@ impl Case {
         let items = items.field("at", ColumnType::Time).field("doc", ColumnType::Jsonb);
         db.create_table(&items.field("burst", ColumnType::Array(ArrayElement::Int64))).unwrap();
         let (series, items) = (BTreeMap::new(), BTreeMap::new());
-        Self { random, storage, db: Some(db), series, items, has_extra: false, merges_fields, open: None }
+        let mut case =
+            Self { random, storage, db: Some(db), series, items, has_extra: false, merges_fields, open: None };
+        if has_long_runs {
+            long_runs::write(&mut case);
+        }
+        case
     }
 
     fn db(&self) -> &Database {

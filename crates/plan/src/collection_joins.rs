@@ -114,9 +114,11 @@ fn with_keys(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !is_narrowing || !is_collected || !scan.may_be_narrowed() {
         return Ok(None);
     }
+    // A scan whose rows all have one key reads no less with the keys of the other side.
+    let fixed = scan.fixed()?;
     let key_place = |(of_left, of_right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
         let place = scan.place(of_right.downcast_ref::<Column>()?.index())?;
-        scan.table().key.contains(&place).then(|| (Arc::clone(of_left), place))
+        (scan.table().key.contains(&place) && !fixed.contains(&place)).then(|| (Arc::clone(of_left), place))
     };
     let Some((expr, place)) = join.on().iter().find_map(key_place) else { return Ok(None) };
     let keys = Arc::new(JoinKeys::of(place));

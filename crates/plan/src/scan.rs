@@ -159,7 +159,7 @@ impl FleetScan {
     }
 
     /// The key columns that have a single value in all rows.
-    fn fixed(&self) -> Result<Vec<usize>> {
+    pub(crate) fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
         for condition in self.open() {
             let taken = push_down(&self.table, &with_placeholders_filled(condition)?);

@@ -50,12 +50,26 @@ const OTHERS: [(Action, u32); 11] = [
     (Action::Define, 3),
 ];
 
+/// The share of runs that write long containers.
+const LONG_SEEDS: f64 = 0.15;
+/// Rows of a batch of a long container: more than a page. Such a batch exceeds the memtable's size, so
+/// the next one flushes it.
+const LONG_ROWS: i64 = 4_200;
+/// The spans of time in which such batches lie.
+const LONG_SPANS: i64 = 12;
+/// Length of partitions in seconds, and of those with long containers.
+const PARTITION_S: i64 = 500;
+const LONG_PARTITION_S: i64 = 1_000_000;
+
 /// The relative frequencies of a run's actions, drawn once per seed.
 struct Weights {
     actions: Vec<(Action, u32)>,
     large: f64,
     delete: f64,
     late: f64,
+    /// Share of batches with a page of rows of one device and more: the runs of such long containers are
+    /// not merged while their times do not overlap. 0 if the partitions are too short for so many rows.
+    long: f64,
     durability: Durability,
 }
 
@@ -152,6 +166,7 @@ impl Run {
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
+            long: if random.random_bool(LONG_SEEDS) { 0.05 } else { 0.0 },
             durability: [Durability::Sync, Durability::Interval, Durability::Os][random.random_range(0..3)],
         };
         Self {
@@ -205,8 +220,9 @@ impl Run {
         if tables.is_empty() {
             let series = TableDefinition::new("series").key("device", ColumnType::Int64).time("ts", Unit::Second);
             let series = series.field("value", ColumnType::Int64).field("text", ColumnType::Utf8);
+            let partition_s = if self.weights.long > 0.0 { LONG_PARTITION_S } else { PARTITION_S };
             let merge = if self.model.merges_fields() { Merge::Fields } else { Merge::Rows };
-            db.create_table(&TableDefinition { partition_seconds: Some(500), merge, ..series })?;
+            db.create_table(&TableDefinition { partition_seconds: Some(partition_s), merge, ..series })?;
         }
         if tables.len() < 2 {
             let items = TableDefinition::new("items").key("id", ColumnType::Int64).field("value", ColumnType::Int64);
@@ -349,11 +365,17 @@ impl Run {
             batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
             changes.push(Change::DeleteItem(id));
         }
-        let rows = if self.random.random_bool(self.weights.large) { 400 } else { 10 };
-        let start = self.random.random_range(0..2_000);
-        for row in 0..self.random.random_range(1..=rows) {
-            let late = if self.random.random_bool(self.weights.late) { -900 } else { 0 };
-            let (device, time) = (self.random.random_range(0..6), start + row + late);
+        let is_long = self.random.random_bool(self.weights.long);
+        let (start, rows, devices) = if is_long {
+            (self.random.random_range(0..LONG_SPANS) * LONG_ROWS, LONG_ROWS, 1)
+        } else {
+            let most = if self.random.random_bool(self.weights.large) { 400 } else { 10 };
+            let devices = if self.weights.long > 0.0 { 1 } else { 6 };
+            (self.random.random_range(0..2_000), self.random.random_range(1..=most), devices)
+        };
+        for row in 0..rows {
+            let late = if !is_long && self.random.random_bool(self.weights.late) { -900 } else { 0 };
+            let (device, time) = (self.random.random_range(0..devices), start + row + late);
             let (value, text) = (self.random.random(), format!("text {}", self.random.random_range(0..50)));
             let mut values = vec![Value::Int(device), Value::Int(time), Value::Int(value), Value::Text(text.clone())];
             let mut extra = None;
@@ -364,7 +386,7 @@ impl Run {
             }
             series.push(&values).expect("it fits");
             changes.push(Change::Row(device, time, Row { value, text, extra }));
-            if self.random.random_bool(0.2) {
+            if !is_long && self.random.random_bool(0.2) {
                 let (id, value) = (self.random.random_range(0..40), self.random.random());
                 let (price, tag, doc) =
                     (Value::Decimal(price(value)), Value::Uuid(tag(value)), Value::Text(doc(value)));

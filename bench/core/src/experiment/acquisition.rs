@@ -159,7 +159,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         }
         let mut board = Board { number, mode, table: Arc::new(mode.series().table()), written: Vec::new() };
         let (name, operation) = mode.names();
-        if run.cannot(name, &[board.query((0, 0))]) {
+        if !run.target.is_floor() && run.cannot(name, &[board.query((0, 0))]) {
             continue;
         }
         let disk_bytes = run.target.disk_bytes()?;

@@ -97,3 +97,18 @@ fn a_prepared_join_reads_the_containers_of_each_run() {
         assert!(text(&rows).contains(&format!(" {expected} ")), "{site}: {}", text(&rows));
     }
 }
+
+#[test]
+fn a_join_by_one_key_collects_no_keys() {
+    let session = session();
+    let sql = "SELECT count(*), sum(r.kwh) FROM meters m JOIN readings r ON r.meter = m.id WHERE m.id = ";
+    let plan = explain(&session, &format!("{sql} 7"));
+    assert!(plan.contains("HashJoinExec") && !plan.contains("CollectKeys"), "{plan}");
+    let prepared = session.prepare(&format!("{sql} $1")).unwrap();
+    // The meters have no row for the last key.
+    for (meter, expected) in [(7, "| 24 | 444.0 |"), (200, "| 24 | 5076.0 |"), (201, "| 0 | |")] {
+        let rows = text(&prepared.query(&[Value::Int(meter)]).unwrap());
+        let rows = rows.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(rows.contains(expected), "{meter}: {rows}");
+    }
+}
