@@ -13,7 +13,6 @@
 //! The server acknowledges nothing before the engine has acknowledged it.
 
 pub mod access;
-mod activity;
 mod clients;
 mod error;
 mod http;

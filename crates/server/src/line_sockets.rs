@@ -5,7 +5,7 @@
 //! waits. Over UDP the operating system drops what arrives meanwhile.
 
 use crate::lines;
-use crate::server::{Connection, Shared};
+use crate::server::Shared;
 use fleetdb_engine::{LineSplitter, Precision};
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,14 +28,15 @@ pub(crate) async fn tcp(shared: Arc<Shared>, listener: TcpListener) {
         if let Some(admitted) = shared.admit("line_tcp") {
             let shared = Arc::clone(&shared);
             connections.spawn(async move {
-                take_lines(&shared, stream, &admitted).await;
+                take_lines(&shared, stream).await;
+                drop(admitted);
             });
         }
     }
     while connections.join_next().await.is_some() {}
 }
 
-async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream, admitted: &Connection) {
+async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream) {
     let mut lines = Vec::with_capacity(64 << 10);
     // `line_ends` finds the ends of lines, `seen` is how far it has looked, `ends` is the last end.
     let (mut line_ends, mut seen, mut ends) = (LineSplitter::default(), 0, 0);
@@ -48,7 +49,6 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream, admitted: &Conn
             () = shared.stopped() => None,
             read = stream.read_buf(&mut lines) => read.ok(),
         };
-        admitted.note_activity();
         (is_open, is_complete) = (read.is_some_and(|bytes| bytes > 0), read == Some(0));
         // Write together what has already arrived.
         while is_open && lines.len() < GATHERED_BYTES && stream.try_read_buf(&mut lines).is_ok_and(|bytes| bytes > 0) {}
@@ -73,7 +73,6 @@ async fn take_lines(shared: &Arc<Shared>, mut stream: TcpStream, admitted: &Conn
 
 /// Takes datagrams until the server stops.
 pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
-    let number = shared.activity.number();
     let mut datagram = vec![0; DATAGRAM_BYTES];
     let mut lines = Vec::new();
     loop {
@@ -82,7 +81,6 @@ pub(crate) async fn udp(shared: Arc<Shared>, socket: UdpSocket) {
             received = socket.recv(&mut datagram) => received,
         };
         let Ok(bytes) = received else { continue };
-        shared.activity.note(number);
         add_datagram(&shared, &mut lines, &datagram[..bytes]);
         while lines.len() < GATHERED_BYTES {
             let Ok(bytes) = socket.try_recv(&mut datagram) else { break };

@@ -5,7 +5,6 @@
 //! which makes everything acknowledged durable.
 
 use crate::access::Access;
-use crate::activity::Activity;
 use crate::clients::Clients;
 use crate::metrics::{Metrics, Protocol};
 use crate::options::Config;
@@ -14,7 +13,7 @@ use crate::stop_signal::StopSignal;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, PendingSync, Reader, Result, TryCommit, View};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, Reader, Result, TryCommit, View};
 use fleetdb_query::{InsertValues, KeptMemory, KeyedWrite, Refresh, Statement, Store, Zone};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -47,7 +46,6 @@ pub(crate) struct Shared {
     /// The memory of plans that connections keep.
     pub(crate) kept_memory: Arc<KeptMemory>,
     pub(crate) stopping: watch::Receiver<bool>,
-    pub(crate) activity: Activity,
     connections: Arc<Semaphore>,
 }
 
@@ -55,15 +53,7 @@ pub(crate) struct Shared {
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     protocol: &'static str,
-    number: u64,
     _permit: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    /// Notes that the client has sent something.
-    pub(crate) fn note_activity(&self) {
-        self.shared.activity.note(self.number);
-    }
 }
 
 impl Drop for Connection {
@@ -100,8 +90,7 @@ impl Shared {
             return None;
         };
         self.metrics.connections.get_or_create(&Protocol { protocol }).inc();
-        let number = self.activity.number();
-        Some(Connection { shared: Arc::clone(self), protocol, number, _permit: permit })
+        Some(Connection { shared: Arc::clone(self), protocol, _permit: permit })
     }
 
     /// The next connection; `None` when the server is stopping.
@@ -138,19 +127,9 @@ impl Shared {
         Ok(Committing(outcome))
     }
 
-    /// Runs a sync that no other writer shares on this thread, which saves waking two threads. Other
-    /// connections' tasks move to another thread, unless no other connection is active: waking that
-    /// thread would take a tenth of the processor time of a small commit. A connection that becomes
-    /// active may then wait for one sync.
-    fn sync_here(&self, pending: PendingSync<'_>) {
-        match self.activity.is_alone() {
-            true => pending.sync(),
-            false => tokio::task::block_in_place(|| pending.sync()),
-        }
-    }
-
     /// Writes a batch. No thread waits for it, except one of [`JobLimiter`] while the memtables are
-    /// full, and this one if it syncs the batch ([`sync_here`](Self::sync_here)).
+    /// full. A sync that no other writer shares runs on this thread, whose other tasks move to
+    /// another one; that saves waking two threads.
     ///
     /// # Errors
     /// As [`Database::commit`], or those of [`JobLimiter::run`].
@@ -158,7 +137,7 @@ impl Shared {
         let (done, outcome) = outcome();
         match self.store.writer()?.try_commit(&batch, done)? {
             TryCommit::Queued => {}
-            TryCommit::NeedsSync(pending) => self.sync_here(pending),
+            TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
             TryCommit::Full => {
                 let shared = Arc::clone(self);
                 return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
@@ -195,7 +174,7 @@ impl Shared {
         let (committing, given) = match tried {
             TryCommit::Queued => (Committing(committing), given),
             TryCommit::NeedsSync(pending) => {
-                self.sync_here(pending);
+                tokio::task::block_in_place(|| pending.sync());
                 (Committing(committing), given)
             }
             TryCommit::Full => {
@@ -375,7 +354,6 @@ impl Server {
                 metrics.waiting.clone(),
             ),
             metrics,
-            activity: Activity::new(),
             connections: Arc::new(Semaphore::new(config.max_connections)),
             config,
             stopping,

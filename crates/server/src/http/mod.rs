@@ -176,7 +176,7 @@ async fn serve_connection(
     tls: Option<TlsAcceptor>,
     router: Router,
     watcher: hyper_util::server::graceful::Watcher,
-    connection: Connection,
+    _connection: Connection,
 ) {
     let Ok(peer) = stream.peer_addr().map(client::Peer) else { return };
     let mut http = hyper::server::conn::http1::Builder::new();
@@ -185,7 +185,6 @@ async fn serve_connection(
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_LIMIT);
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        connection.note_activity();
         request.extensions_mut().insert(peer);
         router.call(request)
     });

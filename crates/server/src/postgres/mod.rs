@@ -35,7 +35,7 @@ mod wire_format;
 
 use crate::clients::Connected;
 use crate::error::told;
-use crate::server::{Connection as Admitted, Shared};
+use crate::server::Shared;
 use bytes::BytesMut;
 use connection::{Connection, END_LIMIT};
 use futures::{FutureExt, SinkExt, StreamExt};
@@ -75,9 +75,10 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
         };
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         connections.spawn(async move {
-            if let Err(error) = serve_connection(stream, tls, &shared, &admitted).await {
+            if let Err(error) = serve_connection(stream, tls, &shared).await {
                 tracing::debug!("connection failed: {error}");
             }
+            drop(admitted);
         });
     }
     drop(listener);
@@ -85,12 +86,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener, tls: Optio
 }
 
 /// Serves a client until it is gone or the server ends the connection; then the client is told why.
-async fn serve_connection(
-    stream: TcpStream,
-    tls: Option<TlsAcceptor>,
-    shared: &Arc<Shared>,
-    admitted: &Admitted,
-) -> std::io::Result<()> {
+async fn serve_connection(stream: TcpStream, tls: Option<TlsAcceptor>, shared: &Arc<Shared>) -> std::io::Result<()> {
     let address = stream.peer_addr()?;
     let connection = Arc::new(Connection::new(shared, address));
     let login_ends = Instant::now() + LOGIN_LIMIT;
@@ -99,7 +95,7 @@ async fn serve_connection(
         _ = connection.ended() => return Ok(()),
     };
     let ended = tokio::select! {
-        gone = message_loop(&mut socket, &connection, admitted, login_ends) => gone.map(|()| None),
+        gone = message_loop(&mut socket, &connection, login_ends) => gone.map(|()| None),
         end = connection.ended() => Ok(Some(end)),
     };
     // Cancel whatever still runs for this client.
@@ -139,7 +135,6 @@ async fn open(
 async fn message_loop(
     socket: &mut fast_path::Socket,
     connection: &Arc<Connection>,
-    admitted: &Admitted,
     login_ends: Instant,
 ) -> std::io::Result<()> {
     let login = Arc::new(login::Login::new(connection));
@@ -151,7 +146,7 @@ async fn message_loop(
             std::future::pending::<()>().await;
         }
         match socket.get_mut().has_message() {
-            Ok(true) => admitted.note_activity(),
+            Ok(true) => {}
             Ok(false) => {
                 if read_more(socket, connection, login_ends).await? == 0 {
                     return socket.flush().await;
