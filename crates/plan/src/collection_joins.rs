@@ -114,7 +114,7 @@ fn with_keys(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !is_narrowing || !is_collected || !scan.may_be_narrowed() {
         return Ok(None);
     }
-    // A scan whose rows all have one key reads no less with the keys of the other side.
+    // A column with one value in all rows narrows the scan already.
     let fixed = scan.fixed()?;
     let key_place = |(of_left, of_right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
         let place = scan.place(of_right.downcast_ref::<Column>()?.index())?;

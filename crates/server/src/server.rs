@@ -13,7 +13,7 @@ use crate::stop_signal::StopSignal;
 use crate::work::JobLimiter;
 use crate::{http, line_sockets, postgres, tls};
 use fleetdb_engine::io::Io;
-use fleetdb_engine::{Acknowledged, Batch, Database, Error, Reader, Result, TryCommit, View};
+use fleetdb_engine::{Acknowledged, Batch, Database, Error, PendingSync, Reader, Result, TryCommit, View};
 use fleetdb_query::{InsertValues, KeptMemory, KeyedWrite, Refresh, Statement, Store, Zone};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -127,9 +127,18 @@ impl Shared {
         Ok(Committing(outcome))
     }
 
+    /// Runs a sync that no other writer shares on this thread, which saves waking two threads. The
+    /// thread's other tasks move to another one, unless there is a single connection: then waking that
+    /// thread only costs processor time. A connection that is accepted during the sync waits for it.
+    fn sync_here(&self, pending: PendingSync<'_>) {
+        match self.connections.available_permits() + 1 < self.config.max_connections {
+            true => tokio::task::block_in_place(|| pending.sync()),
+            false => pending.sync(),
+        }
+    }
+
     /// Writes a batch. No thread waits for it, except one of [`JobLimiter`] while the memtables are
-    /// full. A sync that no other writer shares runs on this thread, whose other tasks move to
-    /// another one; that saves waking two threads.
+    /// full, and this one if it syncs the batch ([`sync_here`](Self::sync_here)).
     ///
     /// # Errors
     /// As [`Database::commit`], or those of [`JobLimiter::run`].
@@ -137,7 +146,7 @@ impl Shared {
         let (done, outcome) = outcome();
         match self.store.writer()?.try_commit(&batch, done)? {
             TryCommit::Queued => {}
-            TryCommit::NeedsSync(pending) => tokio::task::block_in_place(|| pending.sync()),
+            TryCommit::NeedsSync(pending) => self.sync_here(pending),
             TryCommit::Full => {
                 let shared = Arc::clone(self);
                 return self.work.run(move || shared.begin_commit(batch)).await??.done().await;
@@ -174,7 +183,7 @@ impl Shared {
         let (committing, given) = match tried {
             TryCommit::Queued => (Committing(committing), given),
             TryCommit::NeedsSync(pending) => {
-                tokio::task::block_in_place(|| pending.sync());
+                self.sync_here(pending);
                 (Committing(committing), given)
             }
             TryCommit::Full => {

@@ -260,7 +260,7 @@ ON_PURPOSE = {
     # FleetDB refuses what InfluxDB accepts.
     "a control character in a name": lambda body, ours, theirs: "control character" in ours,
     "a text that goes on behind its quote": lambda body, ours, theirs: "must be followed by" in ours or goes_on_behind_quote(body, ours),
-    "a field without an equals sign before a torn text with one": lambda body, ours, theirs: has_field_without_equals(body, ours),
+    "a field without an equals sign before a torn text that contains one": lambda body, ours, theirs: has_field_without_equals(body, ours),
     "an equals sign that begins a tag's value": lambda body, ours, theirs: "has no value" in ours and "==" in body,
     "a field without a name": lambda body, ours, theirs: re.search(r" [ \t\0]*=", body),
     "a type is a column's, not a shard's": lambda body, ours, theirs: "but the column is of type" in ours or has_type_of_shard(theirs),
@@ -278,7 +278,7 @@ def has_field_without_equals(body, ours):
     """Whether FleetDB refuses a field without an equals sign, or an empty one. InfluxDB counts the commas and the equals signs of
     a line, and takes an equals sign in a text for the one that is missing."""
     refused = "missing fields" in ours or "must be name=value" in ours
-    return refused and re.search(r'="(?:\\.|[^"\\\n])*=', body)
+    return refused and re.search(r'[ ,][^=,"\n]*,[^\n]*="(?:\\.|[^"\\\n])*=', body)
 
 
 def has_type_of_shard(theirs):
