@@ -50,8 +50,10 @@ const OTHERS: [(Action, u32); 11] = [
     (Action::Define, 3),
 ];
 
-/// The share of runs that write long containers.
-const LONG_SEEDS: f64 = 0.15;
+/// Runs of every so many seeds write long containers.
+const LONG_EVERY_SEEDS: u64 = 7;
+/// The share of their batches with a long container.
+const LONG_BATCHES: f64 = 0.05;
 /// Rows of a batch of a long container: more than a page. Such a batch exceeds the memtable's size, so
 /// the next one flushes it.
 const LONG_ROWS: i64 = 4_200;
@@ -67,9 +69,10 @@ struct Weights {
     large: f64,
     delete: f64,
     late: f64,
-    /// Share of batches with a page of rows of one device and more: the runs of such long containers are
-    /// not merged while their times do not overlap. 0 if the partitions are too short for so many rows.
-    long: f64,
+    /// Whether some batches write more than a page of rows of one device. The engine does not merge
+    /// runs of such long containers while their times do not overlap. Other batches then write rows of
+    /// the same device only.
+    has_long: bool,
     durability: Durability,
 }
 
@@ -166,7 +169,7 @@ impl Run {
             large: random.random_range(0.0..0.3),
             delete: random.random_range(0.0..0.3),
             late: random.random_range(0.0..0.3),
-            long: if random.random_bool(LONG_SEEDS) { 0.05 } else { 0.0 },
+            has_long: seed.is_multiple_of(LONG_EVERY_SEEDS),
             durability: [Durability::Sync, Durability::Interval, Durability::Os][random.random_range(0..3)],
         };
         Self {
@@ -220,7 +223,7 @@ impl Run {
         if tables.is_empty() {
             let series = TableDefinition::new("series").key("device", ColumnType::Int64).time("ts", Unit::Second);
             let series = series.field("value", ColumnType::Int64).field("text", ColumnType::Utf8);
-            let partition_s = if self.weights.long > 0.0 { LONG_PARTITION_S } else { PARTITION_S };
+            let partition_s = if self.weights.has_long { LONG_PARTITION_S } else { PARTITION_S };
             let merge = if self.model.merges_fields() { Merge::Fields } else { Merge::Rows };
             db.create_table(&TableDefinition { partition_seconds: Some(partition_s), merge, ..series })?;
         }
@@ -365,12 +368,12 @@ impl Run {
             batch = batch.delete("items", Some(&[Value::Int(id)]), ..);
             changes.push(Change::DeleteItem(id));
         }
-        let is_long = self.random.random_bool(self.weights.long);
+        let is_long = self.weights.has_long && self.random.random_bool(LONG_BATCHES);
         let (start, rows, devices) = if is_long {
             (self.random.random_range(0..LONG_SPANS) * LONG_ROWS, LONG_ROWS, 1)
         } else {
             let most = if self.random.random_bool(self.weights.large) { 400 } else { 10 };
-            let devices = if self.weights.long > 0.0 { 1 } else { 6 };
+            let devices = if self.weights.has_long { 1 } else { 6 };
             (self.random.random_range(0..2_000), self.random.random_range(1..=most), devices)
         };
         for row in 0..rows {

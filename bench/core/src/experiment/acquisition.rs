@@ -159,6 +159,7 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
         }
         let mut board = Board { number, mode, table: Arc::new(mode.series().table()), written: Vec::new() };
         let (name, operation) = mode.names();
+        // A floor answers no query, but takes the writes.
         if !run.target.is_floor() && run.cannot(name, &[board.query((0, 0))]) {
             continue;
         }
