@@ -4,17 +4,14 @@
 //! 1. While a statement is prepared, a table accepts pushed-down conditions with parameters as if
 //!    they had values ([`with_placeholders_filled`]). The scan keeps these conditions.
 //! 2. Each run has exclusive use of the binding, with its values and view ([`Binding::bind`]). A
-//!    scan that begins puts the values into its conditions ([`Binding::substitute`]). Elsewhere in
-//!    the plan, parameters are calls that return the value ([`Binding::value`]).
+//!    scan that begins reads its conditions with them ([`Binding::current`]). Elsewhere in the plan,
+//!    parameters are calls that return the value ([`Binding::value`]).
 
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Expr;
-use datafusion::logical_expr::expr::Placeholder;
-use fleetdb_engine::{TableId, TableSchema, TableView, View};
-use fleetdb_functions::errors::query_error;
-use fleetdb_functions::parameters::number;
+use fleetdb_engine::{TableId, TableSchema, View};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -81,10 +78,14 @@ impl Binding {
         Some(BindingGuard(Arc::clone(self)))
     }
 
-    /// A table in the view of the current run.
-    pub(crate) fn table(&self, name: &str) -> Result<TableView> {
+    /// Gives the view and the values of the current run to `read`.
+    ///
+    /// # Errors
+    /// No run is current, or those of `read`.
+    pub(crate) fn current<T>(&self, read: impl FnOnce(&View, &[ScalarValue]) -> Result<T>) -> Result<T> {
         let bound = lock(&self.bound);
-        bound.as_ref().ok_or_else(not_bound)?.view.table(name).cloned().map_err(query_error)
+        let Bound { view, values } = bound.as_ref().ok_or_else(not_bound)?;
+        read(view, values)
     }
 
     /// The value of a parameter in the current run.
@@ -92,16 +93,7 @@ impl Binding {
     /// # Errors
     /// No run is current.
     pub fn value(&self, index: usize) -> Result<ScalarValue> {
-        let bound = lock(&self.bound);
-        bound.as_ref().and_then(|bound| bound.values.get(index)).cloned().ok_or_else(not_bound)
-    }
-
-    /// Replaces the parameters in a condition with the values of the current run.
-    pub(crate) fn substitute(&self, condition: &Expr) -> Result<Expr> {
-        let bound = lock(&self.bound);
-        let values = &bound.as_ref().ok_or_else(not_bound)?.values;
-        let value = |placeholder: &Placeholder| values.get(number(&placeholder.id)?).cloned();
-        replaced(condition, value)
+        self.current(|_, values| values.get(index).cloned().ok_or_else(not_bound))
     }
 }
 
@@ -112,25 +104,16 @@ fn not_bound() -> DataFusionError {
 /// Replaces the parameters in a condition with arbitrary values of the right types. Whether a scan
 /// accepts a condition does not depend on the value.
 pub(crate) fn with_placeholders_filled(condition: &Expr) -> Result<Expr> {
-    let value = |placeholder: &Placeholder| {
-        let data_type = placeholder.field.as_ref()?.data_type();
-        ScalarValue::new_default(data_type).ok()
-    };
-    replaced(condition, value)
+    let filled = condition.clone().transform(|expr| {
+        let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
+        let value = placeholder.field.as_ref().and_then(|field| ScalarValue::new_default(field.data_type()).ok());
+        let missing = || DataFusionError::Plan(format!("there is no value for parameter {}", placeholder.id));
+        value.map(|value| Transformed::yes(Expr::Literal(value, None))).ok_or_else(missing)
+    })?;
+    Ok(filled.data)
 }
 
 /// Whether an expression contains parameters.
 pub fn has_parameters(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or(true)
-}
-
-fn replaced(condition: &Expr, value: impl Fn(&Placeholder) -> Option<ScalarValue>) -> Result<Expr> {
-    let replaced = condition.clone().transform(|expr| match &expr {
-        Expr::Placeholder(placeholder) => match value(placeholder) {
-            Some(value) => Ok(Transformed::yes(Expr::Literal(value, None))),
-            None => Err(DataFusionError::Plan(format!("there is no value for parameter {}", placeholder.id))),
-        },
-        _ => Ok(Transformed::no(expr)),
-    })?;
-    Ok(replaced.data)
 }

@@ -3,7 +3,7 @@
 //!
 //! Pushdown is exact: the conditions are not evaluated again above the scan. A condition is pushed
 //! down if it compares one column with literals of the column's own type (DataFusion has coerced
-//! them by then).
+//! them by then), or with parameters that have such values.
 
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -12,6 +12,7 @@ use fleetdb_engine::{
     Column, Decimal, KeyCondition, KeyPredicate, MAX_DECIMAL_DIGITS, Role, ScanRequest, TableSchema, Uuid, Value,
 };
 use fleetdb_functions::one_of::OneOf;
+use fleetdb_functions::parameters::number;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -40,41 +41,42 @@ impl PushedFilter {
 pub fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanRequest> {
     let mut request = ScanRequest::default();
     for filter in filters {
-        push_down(table, filter)?.into_iter().for_each(|taken| taken.narrow(&mut request));
+        push_down(table, filter, &[])?.into_iter().for_each(|taken| taken.narrow(&mut request));
     }
     Some(request)
 }
 
-/// Converts a condition for the scan; `None` if the scan cannot evaluate it.
-pub(crate) fn push_down(table: &TableSchema, filter: &Expr) -> Option<Vec<PushedFilter>> {
+/// Converts a condition for the scan, given the values of its parameters; `None` if the scan cannot
+/// evaluate it.
+pub(crate) fn push_down(table: &TableSchema, filter: &Expr, values: &[ScalarValue]) -> Option<Vec<PushedFilter>> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let mut taken = push_down(table, left)?;
-            taken.extend(push_down(table, right)?);
+            let mut taken = push_down(table, left, values)?;
+            taken.extend(push_down(table, right, values)?);
             Some(taken)
         }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            let mut values = Vec::new();
-            let place = equal_to_any(table, filter, &mut values)?;
-            key_condition(table, place, KeyCondition::In(values))
+            let mut keys = Vec::new();
+            let place = equal_to_any(table, filter, values, &mut keys)?;
+            key_condition(table, place, KeyCondition::In(keys))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            if let (Some(place), Some(value)) = (column(table, left), literal(right)) {
+            if let (Some(place), Some(value)) = (column(table, left), literal(right, values)) {
                 comparison(table, place, *op, value)
             } else {
-                comparison(table, column(table, right)?, op.swap()?, literal(left)?)
+                comparison(table, column(table, right)?, op.swap()?, literal(left, values)?)
             }
         }
         Expr::Between(between) if !between.negated => {
             let place = column(table, &between.expr)?;
-            let mut taken = comparison(table, place, Operator::GtEq, literal(&between.low)?)?;
-            taken.extend(comparison(table, place, Operator::LtEq, literal(&between.high)?)?);
+            let mut taken = comparison(table, place, Operator::GtEq, literal(&between.low, values)?)?;
+            taken.extend(comparison(table, place, Operator::LtEq, literal(&between.high, values)?)?);
             Some(taken)
         }
         Expr::InList(list) if !list.negated => {
             let place = column(table, &list.expr)?;
-            let values = list.list.iter().map(|item| key_value(&table.columns[place], literal(item)?));
-            key_condition(table, place, KeyCondition::In(values.collect::<Option<_>>()?))
+            let keys = list.list.iter().map(|item| key_value(&table.columns[place], literal(item, values)?));
+            key_condition(table, place, KeyCondition::In(keys.collect::<Option<_>>()?))
         }
         Expr::ScalarFunction(call) => {
             let (of, list) = OneOf::keys_of(call)?;
@@ -98,24 +100,27 @@ fn column(table: &TableSchema, expr: &Expr) -> Option<usize> {
     }
 }
 
-fn literal(expr: &Expr) -> Option<&ScalarValue> {
-    match expr {
-        Expr::Literal(value, _) if !value.is_null() => Some(value),
-        _ => None,
-    }
+/// The value of a literal or of a parameter; `None` for other expressions and for NULL.
+fn literal<'a>(expr: &'a Expr, values: &'a [ScalarValue]) -> Option<&'a ScalarValue> {
+    let value = match expr {
+        Expr::Literal(value, _) => value,
+        Expr::Placeholder(placeholder) => values.get(number(&placeholder.id)?)?,
+        _ => return None,
+    };
+    (!value.is_null()).then_some(value)
 }
 
-/// Collects the values of `a = 1 OR a = 2 OR ...`; returns the column.
-fn equal_to_any(table: &TableSchema, expr: &Expr, values: &mut Vec<Value>) -> Option<usize> {
+/// Collects the values of `a = 1 OR a = 2 OR ...` in `keys`; returns the column.
+fn equal_to_any(table: &TableSchema, expr: &Expr, values: &[ScalarValue], keys: &mut Vec<Value>) -> Option<usize> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     match op {
         Operator::Or => {
-            let place = equal_to_any(table, left, values)?;
-            (equal_to_any(table, right, values)? == place).then_some(place)
+            let place = equal_to_any(table, left, values, keys)?;
+            (equal_to_any(table, right, values, keys)? == place).then_some(place)
         }
         Operator::Eq => {
             let place = column(table, left)?;
-            values.push(key_value(&table.columns[place], literal(right)?)?);
+            keys.push(key_value(&table.columns[place], literal(right, values)?)?);
             Some(place)
         }
         _ => None,

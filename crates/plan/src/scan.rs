@@ -162,7 +162,7 @@ impl FleetScan {
     pub(crate) fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
         for condition in self.open() {
-            let taken = push_down(&self.table, &with_placeholders_filled(condition)?);
+            let taken = push_down(&self.table, &with_placeholders_filled(condition)?, &[]);
             taken.into_iter().flatten().for_each(|taken| taken.narrow(&mut request));
         }
         let one = |predicate: &KeyPredicate| match &predicate.test {
@@ -186,17 +186,19 @@ impl FleetScan {
             Reads::View(view) => return Ok((view.clone(), self.request.clone())),
             Reads::Bound(binding, _) => binding,
         };
-        let view = binding.table(&self.table.name)?;
-        let mut request = self.request.clone();
-        for condition in self.open() {
-            let condition = binding.substitute(condition)?;
-            let outside = || {
-                query_error(Error::new(Code::OutOfRange, format!("a parameter's value is out of range in {condition}")))
-            };
-            let taken = push_down(view.schema(), &condition).ok_or_else(outside)?;
-            taken.into_iter().for_each(|taken| taken.narrow(&mut request));
-        }
-        Ok((view, request))
+        binding.current(|view, values| {
+            let view = view.table(&self.table.name).map_err(query_error)?;
+            let mut request = self.request.clone();
+            for condition in self.open() {
+                let outside = || {
+                    let message = format!("a parameter's value is out of range in {condition}");
+                    query_error(Error::new(Code::OutOfRange, message))
+                };
+                let taken = push_down(view.schema(), condition, values).ok_or_else(outside)?;
+                taken.into_iter().for_each(|taken| taken.narrow(&mut request));
+            }
+            Ok((view.clone(), request))
+        })
     }
 
     /// Whether the scan gives the same rows in the same order, but for those that are left out, if
@@ -208,6 +210,11 @@ impl FleetScan {
     /// The scan of the containers whose keys a join has.
     pub(crate) fn with_keys(&self, keys: Arc<JoinKeys>) -> Self {
         Self { keys: Some(keys), ..self.clone() }
+    }
+
+    /// Whether it reads the containers whose keys a join has.
+    pub(crate) fn is_of_join(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// The same scan of rows from a time on.

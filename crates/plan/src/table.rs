@@ -70,9 +70,9 @@ impl TableProvider for FleetTable {
         let is_taken = |filter: &Expr| match has_parameters(filter) {
             true => {
                 self.binding.is_some()
-                    && with_placeholders_filled(filter).is_ok_and(|filter| push_down(table, &filter).is_some())
+                    && with_placeholders_filled(filter).is_ok_and(|filter| push_down(table, &filter, &[]).is_some())
             }
-            false => push_down(table, filter).is_some(),
+            false => push_down(table, filter, &[]).is_some(),
         };
         let support = filters.iter().map(|filter| match is_taken(filter) {
             true => TableProviderFilterPushDown::Exact,
@@ -95,7 +95,7 @@ impl TableProvider for FleetTable {
         }
         // DataFusion passes only the filters that `supports_filters_pushdown` accepted.
         let (open, closed): (Vec<_>, Vec<_>) = filters.iter().cloned().partition(has_parameters);
-        for taken in closed.iter().filter_map(|filter| push_down(table, filter)).flatten() {
+        for taken in closed.iter().filter_map(|filter| push_down(table, filter, &[])).flatten() {
             taken.narrow(&mut request);
         }
         let scan = FleetScan::new(self.view.clone(), request, projection)?;

@@ -38,6 +38,8 @@ for binary in (False, True):
             copy.set_types(["uuid", "time", "jsonb"])
         copy.write_row((uuid.UUID(int=7), opens, Jsonb(doc)))
     assert cur.execute("SELECT opens, doc FROM devices WHERE id = %s", (uuid.UUID(int=7),)).fetchone() == (opens, doc)
+    text = cur.execute("SELECT doc::text FROM devices WHERE id = %s", (uuid.UUID(int=7),)).fetchone()
+    assert text == ('{"a": {"c": "x"}, "b": [1, 2.5, null]}',), text
 con.execute("CREATE TABLE bursts (id INT PRIMARY KEY, v DOUBLE PRECISION[], n SMALLINT[], w TEXT[], b BOOLEAN[])")
 burst = ([1.5, None, -2.0] + [i / 8 for i in range(1000)], [-1, 32767, None], ["a", "", 'b "c"\\,{}', None, "NULL"], [True, False, None])
 for binary in (False, True):

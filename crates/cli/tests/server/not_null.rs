@@ -59,6 +59,17 @@ fn a_null_in_a_key_is_refused_from_every_form_of_rows() {
         assert!(message.contains(at) && message.contains("violates not-null constraint"), "{copy}: {message}");
     }
 
+    // An invalid value in binary form is found in its row as well.
+    let row = |ts: &[u8]| {
+        let (id, ts_bytes, v) = (1_i64.to_be_bytes(), (ts.len() as i32).to_be_bytes(), 0.5_f64.to_be_bytes());
+        let eight = 8_i32.to_be_bytes();
+        [&[0, 3][..], &eight, &id, &ts_bytes, ts, &eight, &v].concat()
+    };
+    let bytes = [&BINARY[..19], &row(&[0; 8]), &row(&[0; 4])].concat();
+    let copy = "COPY t (id, ts, v) FROM STDIN WITH (FORMAT binary)";
+    let (_, message) = copied(server.address("postgres"), copy, &bytes);
+    assert!(message.contains("line 2") && message.contains("column 'ts'"), "{message}");
+
     // Files: one with a NULL in the key, one without a column of the key, one with a NULL in
     // another column.
     sql(&http, "CREATE TABLE s (k BIGINT, id BIGINT, ts TIMESTAMP, v DOUBLE, PRIMARY KEY (k))", "json");

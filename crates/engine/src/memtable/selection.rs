@@ -1,6 +1,6 @@
 //! Which rows of a memtable a scan wants, by container and time, so that only these are sorted.
 
-use super::{Inner, MemtableView};
+use super::{Container, Inner, MemtableView};
 use crate::error::Result;
 use crate::key::KeyRange;
 use crate::pool::Pool;
@@ -44,6 +44,12 @@ impl Selection {
     /// Whether a time is selected.
     pub(super) fn has_time(&self, time: i64) -> bool {
         self.times.0 <= time && time <= self.times.1
+    }
+
+    /// The first and last time of the rows of a container that must be looked at: all times if they
+    /// did not arrive in the order of their times.
+    pub(super) fn times_of(&self, container: Container) -> (i64, i64) {
+        if container.is_in_order { self.times } else { (i64::MIN, i64::MAX) }
     }
 
     /// Whether all selected times are after this one.

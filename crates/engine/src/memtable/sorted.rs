@@ -2,7 +2,7 @@
 
 use super::container_rows::{ContainerRows, KeepRows, MAX_KEPT_CONTAINERS, MIN_KEPT_ROWS};
 use super::selection::Selection;
-use super::{CONTAINER_LANE, Container, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
+use super::{CONTAINER_LANE, GONE, MemtableView, NONE, PREVIOUS_LANE, lane_of};
 use crate::deletes::DeleteSet;
 use crate::ids::ColumnId;
 use crate::key::Keys;
@@ -135,13 +135,16 @@ impl Sorted {
         for (number, container) in found {
             let key = inner.keys.get(number);
             if container.is_in_order && selection.newest < usize::MAX {
-                sorted.push_newest(key, container, selection, &now);
+                let last_time = if are_few { selection.times_of(container).1 } else { i64::MAX };
+                let newest_row = ContainerRows::newest_until(&now, number, container, last_time, keeper);
+                sorted.push_newest(key, newest_row, selection, &now);
                 continue;
             }
+            let times = selection.times_of(container);
             let kept = (are_few && container.rows >= MIN_KEPT_ROWS)
-                .then(|| ContainerRows::of_large(&now, number, container, selection, keeper));
+                .then(|| ContainerRows::of_large(&now, number, container, times, keeper));
             if kept.is_none() {
-                few.fill(&now, container, selection, NONE);
+                few.fill(&now, container, times.0, NONE);
             }
             let ContainerRows { rows, times, has_disorder } = kept.as_deref().unwrap_or(&few);
             let in_view = rows.partition_point(|&row| (row as usize) < sorted.view.rows);
@@ -167,10 +170,10 @@ impl Sorted {
         sorted
     }
 
-    /// Adds the newest rows of a container whose rows arrived in the order of their times. `now` is the
-    /// current view.
-    fn push_newest(&mut self, key: &[u8], container: Container, selection: &Selection, now: &MemtableView) {
-        let (mut row, mut newest, mut counted) = (container.newest_row, selection.newest, None);
+    /// Adds the newest rows of a container whose rows arrived in the order of their times; rows newer than
+    /// `newest_row` are not selected. `now` is the current view.
+    fn push_newest(&mut self, key: &[u8], newest_row: u32, selection: &Selection, now: &MemtableView) {
+        let (mut row, mut newest, mut counted) = (newest_row, selection.newest, None);
         let (first, mut rows, deletes) = (self.times.len(), Vec::new(), self.deletes_of(key).cloned());
         while row != NONE {
             if (row as usize) < self.view.rows {

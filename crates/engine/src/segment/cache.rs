@@ -88,4 +88,10 @@ impl KeepRows for Cache {
     fn keep(&self, container: MemtableContainer, rows: Arc<ContainerRows>) {
         self.0.insert(Key::Memtable(container), Cached::ContainerRows(rows));
     }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        // `quick_cache` divides its capacity among four parts for each processor, and a part takes no entry
+        // that is larger than itself.
+        bytes as u64 <= self.capacity_bytes() / 128
+    }
 }

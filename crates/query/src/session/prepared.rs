@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::session::Session;
 use crate::session::parameter_values::{bound, exact, number_of, read_parameter, time, written};
 use crate::session::parameters::with_bound_parameters;
-use crate::session::prepared_query::{Kept, PhysicalPlan, Plan, PreparedQuery};
+use crate::session::prepared_query::{Kept, Plan, PreparedQuery};
 use crate::write::delete::with_rows;
 use crate::write::merge_query::MergeQuery;
 use crate::write::temporary::pg_temp;
@@ -20,8 +20,7 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
-use datafusion::physical_plan::execute_stream;
-use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TableObject};
 use fleetdb_engine::{Code, Error, Result, Value, View};
@@ -29,6 +28,7 @@ use fleetdb_functions::errors::engine_error;
 use fleetdb_functions::parameters::number;
 use fleetdb_functions::planned_names::written_names;
 use fleetdb_plan::binding::{Binding, BindingGuard};
+use fleetdb_plan::kept_plans::KeptPlan;
 use fleetdb_plan::limits::Watch;
 use fleetdb_plan::table::FleetTable;
 use fleetdb_statement::Statement;
@@ -51,11 +51,19 @@ pub struct Prepared<S = Arc<Session>> {
 /// How a run of a prepared query proceeds.
 enum Run {
     /// The cached plan, bound to the values.
-    Kept(PhysicalPlan, BindingGuard),
+    Kept(KeptRun),
     /// To be planned with these values.
     Planned(Vec<ScalarValue>),
     /// To be planned; the values are already in the text.
     Written(Statement),
+}
+
+/// A run of a cached plan.
+struct KeptRun {
+    root: Arc<dyn ExecutionPlan>,
+    /// See [`Kept::renamed`].
+    renamed: Option<SchemaRef>,
+    in_use: BindingGuard,
 }
 
 impl Session {
@@ -256,7 +264,7 @@ impl PreparedQuery {
         session.begin_statement();
         let watch = session.limits.watch();
         let plan = match self.bind(session, values, true)? {
-            Run::Kept(kept, in_use) => return Self::execute(session, kept, in_use, watch),
+            Run::Kept(kept) => return Self::execute(session, kept, watch),
             Run::Planned(values) => Self::planned(session, self.statement.clone())
                 .and_then(|plan| plan.with_param_values(values).map_err(engine_error)),
             Run::Written(statement) => Self::planned(session, statement),
@@ -278,14 +286,14 @@ impl PreparedQuery {
         if self.plan.levels() > 2 * UNCHECKED_LEVELS {
             return Ok(None);
         }
-        let Run::Kept(kept, in_use) = self.bind(session, values, false)? else { return Ok(None) };
+        let Run::Kept(kept) = self.bind(session, values, false)? else { return Ok(None) };
         session.begin_statement();
-        let answer = Self::execute(session, kept, in_use, session.limits.watch())?;
+        let answer = Self::execute(session, kept, session.limits.watch())?;
         Ok(Some(answer.charged_to((StatementMemory::default(), session.made.take()))))
     }
 
-    fn execute(session: &Session, kept: PhysicalPlan, in_use: BindingGuard, watch: Watch) -> Result<Answer> {
-        let PhysicalPlan { root, renamed } = kept;
+    fn execute(session: &Session, run: KeptRun, watch: Watch) -> Result<Answer> {
+        let KeptRun { root, renamed, in_use } = run;
         // Scans may start as soon as the plan does.
         let _entered = session.runtime.enter();
         let rows = execute_stream(root, session.task_context()).map_err(engine_error)?;
@@ -341,7 +349,7 @@ impl PreparedQuery {
             _ => bound(number, value, data_type.as_ref(), zone),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        let (Some(Kept { binding, in_scans, physical }), Some(view)) = (&plan.kept, view) else {
+        let (Some(Kept { binding, in_scans, plan, renamed }), Some(view)) = (&plan.kept, view) else {
             return Ok(Run::Planned(values));
         };
         // A scan cannot apply a condition that contains NULL.
@@ -351,9 +359,8 @@ impl PreparedQuery {
             return Ok(Run::Planned(values));
         }
         let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
-        let PhysicalPlan { root, renamed } = physical.clone();
-        let root = reset_plan_states(root).map_err(engine_error)?;
-        Ok(Run::Kept(PhysicalPlan { root, renamed }, in_use))
+        let (root, renamed) = (plan.next_run().map_err(engine_error)?, renamed.clone());
+        Ok(Run::Kept(KeptRun { root, renamed, in_use }))
     }
 
     /// The view for a cached plan; `None` if its tables have changed.
@@ -418,9 +425,11 @@ impl Plan {
             Some(bound) => {
                 let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&bound, &state));
                 // Where a plan needs a constant, each run is planned with its values.
-                physical.ok().map(|root| {
-                    let physical = PhysicalPlan { renamed: written_names(&root.schema()), root };
-                    Kept { binding: Arc::clone(binding), in_scans: in_scans(&optimized), physical }
+                physical.and_then(KeptPlan::new).ok().map(|plan| Kept {
+                    binding: Arc::clone(binding),
+                    in_scans: in_scans(&optimized),
+                    renamed: written_names(&plan.schema()),
+                    plan,
                 })
             }
             None => None,

@@ -1,11 +1,11 @@
 //! What a prepared query holds.
 
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::physical_plan::ExecutionPlan;
 use fleetdb_engine::{MemoryReservation, StoredQueries};
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::binding::Binding;
+use fleetdb_plan::kept_plans::KeptPlan;
 use fleetdb_statement::Statement;
 use fleetdb_statement::stack::Deep;
 use fleetdb_statement::table_parameters::TableParameters;
@@ -50,12 +50,7 @@ pub(super) struct Kept {
     pub(super) binding: Arc<Binding>,
     /// The parameters in conditions that scans take.
     pub(super) in_scans: HashSet<usize>,
-    pub(super) physical: PhysicalPlan,
-}
-
-#[derive(Clone)]
-pub(super) struct PhysicalPlan {
-    pub(super) root: Arc<dyn ExecutionPlan>,
+    pub(super) plan: KeptPlan,
     /// The result of [`written_names`](fleetdb_functions::planned_names::written_names) for its schema.
     pub(super) renamed: Option<SchemaRef>,
 }

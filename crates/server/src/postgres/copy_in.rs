@@ -2,7 +2,7 @@
 //! atomic; the COPY as a whole is not.
 
 use super::connection::Connection;
-use super::values;
+use super::values::BinaryColumn;
 use super::wire::Rest;
 use crate::error::{postgres_error, user_error};
 use fleetdb_engine::{Batch, Code, Database, Error, Result, Rows, TableSchema, Value};
@@ -172,8 +172,8 @@ impl CopyingIn {
             let line = str::from_utf8(line).map_err(|_| self.wrong(&"invalid byte sequence for encoding \"UTF8\""))?;
             let cells = cells(line, char::from(self.copy.form.delimiter)).into_iter();
             let cells: Vec<_> = cells.map(|cell| (cell != self.copy.form.null).then(|| unescaped(cell))).collect();
-            let at = at_line(&self.cells.schema().name, self.lines);
-            self.cells.push(&self.db, cells.into_iter(), rows).map_err(|e| e.context(at))?;
+            let pushed = self.cells.push(&self.db, cells.into_iter(), rows);
+            pushed.map_err(|e| e.context(at_line(&self.cells.schema().name, self.lines)))?;
             self.rows += 1;
         }
         Ok(())
@@ -198,6 +198,8 @@ impl CopyingIn {
                 .ok_or_else(|| self.wrong(&"invalid binary COPY header"))?;
             self.lines = 1;
         }
+        let columns = self.cells.places().iter().map(|&place| BinaryColumn::new(schema.columns[place].column_type));
+        let columns: Vec<BinaryColumn> = columns.collect();
         let mut row = self.cells.without_cells();
         while !self.is_complete {
             let before = rest.0;
@@ -209,23 +211,23 @@ impl CopyingIn {
             if count != self.cells.places().len() {
                 return Err(self.wrong(&format!("row field count is {count}, expected {}", self.cells.places().len())));
             }
-            let Some(values) = (0..count).map(|_| rest.value()).collect::<Option<Vec<_>>>() else {
+            let mut ahead = Rest(rest.0);
+            if (0..count).any(|_| ahead.value().is_none()) {
                 rest.0 = before;
                 break;
-            };
-            self.lines += 1;
-            for (value, &place) in values.into_iter().zip(self.cells.places()) {
-                let column = &schema.columns[place];
-                row[place] = match value {
-                    None => Value::Null,
-                    Some(bytes) => values::binary_of_column(bytes, column.column_type)
-                        .ok_or_else(|| self.wrong(&format!("column '{}': invalid binary value", column.name)))?,
-                };
             }
-            let at = at_line(&schema.name, self.lines - 1);
-            self.cells.complete(&self.db, &mut row).map_err(|e| e.context(at))?;
+            for (&place, of_column) in self.cells.places().iter().zip(&columns) {
+                match rest.value().flatten() {
+                    None => row[place] = Value::Null,
+                    Some(bytes) => of_column.read(bytes, &mut row[place]).ok_or_else(|| {
+                        self.wrong(&format!("column '{}': invalid binary value", schema.columns[place].name))
+                    })?,
+                }
+            }
+            let pushed = self.cells.push_values(&self.db, &mut row, &mut rows);
+            pushed.map_err(|e| e.context(at_line(&schema.name, self.lines)))?;
+            self.lines += 1;
             self.rows += 1;
-            rows.push(&row)?;
         }
         if rest.0.len() > MAX_LINE_BYTES {
             return Err(self.wrong(&format!("the row exceeds {MAX_LINE_BYTES} bytes")));

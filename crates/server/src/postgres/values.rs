@@ -185,9 +185,30 @@ fn date_of(us: i64, zone: Zone) -> Option<Value> {
     Some(Value::Int(zone.local_us(us)?.div_euclid(US_PER_DAY)))
 }
 
-/// Decodes a value in binary form for a column; `None` if it is invalid.
-pub(super) fn binary_of_column(bytes: &[u8], column_type: ColumnType) -> Option<Value> {
-    binary(bytes, &type_of_column(column_type), Some(column_type), Zone::Utc)
+/// A column whose values a client sends in binary form.
+pub(super) struct BinaryColumn {
+    column_type: ColumnType,
+    sent_type: Type,
+}
+
+impl BinaryColumn {
+    /// A column of this type. Its values are sent as the PostgreSQL type that stands for it.
+    pub(super) fn new(column_type: ColumnType) -> Self {
+        Self { column_type, sent_type: type_of_column(column_type) }
+    }
+
+    /// Decodes a value over another one, whose memory it takes; `None` if it is invalid.
+    pub(super) fn read(&self, bytes: &[u8], value: &mut Value) -> Option<()> {
+        if self.column_type == ColumnType::Utf8
+            && let Value::Text(text) = value
+        {
+            text.clear();
+            text.push_str(str::from_utf8(bytes).ok()?);
+            return Some(());
+        }
+        *value = binary(bytes, &self.sent_type, Some(self.column_type), Zone::Utc)?;
+        Some(())
+    }
 }
 
 /// Decodes a time in binary form. For a column with a zone, a time without one is local time in

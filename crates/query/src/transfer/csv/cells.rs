@@ -40,6 +40,8 @@ pub struct CellReader {
     schema: Arc<TableSchema>,
     /// For each cell, the index of its column in the table.
     places: Vec<usize>,
+    /// The indexes of the columns with a cell whose texts are stored in a canonical form.
+    jsonb: Vec<usize>,
     /// The values of columns without a cell that each row gets anew.
     generated: Vec<(usize, Generated)>,
     zone: Zone,
@@ -80,7 +82,10 @@ impl CellReader {
                 }
             }
         }
-        Ok(Self { schema, places, generated, zone, numbers: NumberForms::default(), now: SystemTime::now(), row })
+        let is_jsonb = |place: &usize| schema.columns[*place].column_type == ColumnType::Jsonb;
+        let jsonb = places.iter().copied().filter(is_jsonb).collect();
+        let (numbers, now) = (NumberForms::default(), SystemTime::now());
+        Ok(Self { schema, places, jsonb, generated, zone, numbers, now, row })
     }
 
     /// Creates a reader for rows below a header with column names.
@@ -135,13 +140,12 @@ impl CellReader {
                 Some(text) => {
                     let number = self.numbers.read(&text, column.column_type);
                     let value = number.unwrap_or_else(|| value_of_text_in(&text, column.column_type, self.zone));
-                    let value = value.and_then(|value| canonical(value, column.column_type));
                     value.map_err(|e| e.context(format_args!("column '{}'", column.name)))?
                 }
             };
         }
         let mut row = std::mem::take(&mut self.row);
-        let pushed = self.complete(db, &mut row).and_then(|()| rows.push(&row));
+        let pushed = self.push_values(db, &mut row, rows);
         self.row = row;
         pushed
     }
@@ -151,18 +155,25 @@ impl CellReader {
         self.row.clone()
     }
 
-    /// Gives a row the values that each row gets anew, and checks it.
+    /// Appends a row that has a value for each cell, and [defaults](Self::without_cells) for the other
+    /// columns. It is changed to the row that is stored.
     ///
     /// # Errors
-    /// A NOT NULL column is NULL, or the database has no more numbers.
-    pub fn complete(&self, db: &Database, row: &mut [Value]) -> Result<()> {
+    /// A NOT NULL column is NULL, a value does not fit its column, or the database has no more numbers.
+    /// The row is not appended then.
+    pub fn push_values(&self, db: &Database, row: &mut [Value], rows: &mut Rows) -> Result<()> {
+        for &place in &self.jsonb {
+            let (column, value) = (&self.schema.columns[place], std::mem::replace(&mut row[place], Value::Null));
+            let value = canonical(value, column.column_type);
+            row[place] = value.map_err(|e| e.context(format_args!("column '{}'", column.name)))?;
+        }
         for (place, generated) in &self.generated {
             row[*place] = generated.value(db, &self.schema, self.now)?;
         }
         let is_missing = |(column, value): &(&Column, &Value)| !column.nullable && **value == Value::Null;
         match self.schema.columns.iter().zip(row.iter()).find(is_missing) {
             Some((column, _)) => Err(self.schema.null_in(column)),
-            None => Ok(()),
+            None => rows.push(&*row),
         }
     }
 }
