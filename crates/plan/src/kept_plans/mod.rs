@@ -70,5 +70,5 @@ fn is_stateless(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+#[path = "kept_plans_tests.rs"]
 mod tests;
