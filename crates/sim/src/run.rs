@@ -50,7 +50,7 @@ const OTHERS: [(Action, u32); 11] = [
     (Action::Define, 3),
 ];
 
-/// Runs of every so many seeds write long containers.
+/// One seed in this many writes long containers.
 const LONG_EVERY_SEEDS: u64 = 7;
 /// The share of their batches with a long container.
 const LONG_BATCHES: f64 = 0.05;

@@ -133,14 +133,13 @@ impl Sorted {
         let (is_only, are_few) = (found.len() == 1, found.len() <= MAX_KEPT_CONTAINERS);
         let mut few = ContainerRows::default();
         for (number, container) in found {
-            let key = inner.keys.get(number);
+            let (key, times) = (inner.keys.get(number), selection.times_of(container));
             if container.is_in_order && selection.newest < usize::MAX {
-                let last_time = if are_few { selection.times_of(container).1 } else { i64::MAX };
+                let last_time = if are_few { times.1 } else { i64::MAX };
                 let newest_row = ContainerRows::newest_until(&now, number, container, last_time, keeper);
                 sorted.push_newest(key, newest_row, selection, &now);
                 continue;
             }
-            let times = selection.times_of(container);
             let kept = (are_few && container.rows >= MIN_KEPT_ROWS)
                 .then(|| ContainerRows::of_large(&now, number, container, times, keeper));
             if kept.is_none() {

@@ -1,17 +1,34 @@
-//! A plan that gives rows of which another operator has already read the first ones.
+//! Runs an operator of DataFusion although the first batches of its input have been read.
 
 use crate::plan_nodes::leaf_plan;
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The plan. See the module documentation.
-pub(super) struct Begun {
+/// Runs an operator of one partition. `read` are the first batches of its first input, and `rest` gives
+/// the others.
+pub(super) fn run_from_start(
+    operator: &Arc<dyn ExecutionPlan>,
+    read: Vec<RecordBatch>,
+    rest: SendableRecordBatchStream,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let mut children: Vec<_> = operator.children().into_iter().cloned().collect();
+    if let Some(first) = children.first_mut() {
+        *first = Arc::new(Begun::new(first, read, rest));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+    Arc::clone(operator).replace_children(children, options)?.reset_state()?.execute(0, context)
+}
+
+/// An input whose first batches have been read.
+struct Begun {
     /// `None` once it runs.
     rows: Mutex<Option<SendableRecordBatchStream>>,
     properties: Arc<PlanProperties>,
@@ -19,15 +36,11 @@ pub(super) struct Begun {
 
 impl Begun {
     /// In place of `input`: the batches that were read from it, and then the rest.
-    pub(super) fn of(
-        input: &Arc<dyn ExecutionPlan>,
-        read: Vec<RecordBatch>,
-        rest: SendableRecordBatchStream,
-    ) -> Arc<dyn ExecutionPlan> {
+    fn new(input: &Arc<dyn ExecutionPlan>, read: Vec<RecordBatch>, rest: SendableRecordBatchStream) -> Self {
         let schema = rest.schema();
         let all = futures::stream::iter(read.into_iter().map(Ok)).chain(rest);
         let all = RecordBatchStreamAdapter::new(schema, all);
-        Arc::new(Self { rows: Mutex::new(Some(Box::pin(all))), properties: Arc::clone(input.properties()) })
+        Self { rows: Mutex::new(Some(Box::pin(all))), properties: Arc::clone(input.properties()) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Sorts that begin with few rows in memory. If there are more, DataFusion's `SortExec` sorts all of
 //! them within the memory limit.
 
-use super::begun::Begun;
+use super::begun::run_from_start;
+use super::lean::typed;
 use arrow::compute::concat_batches;
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::sorts::sort::{SortExec, sort_batch};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::TryStreamExt;
@@ -16,13 +17,13 @@ const FEW_ROWS: usize = 1_024;
 /// Up to this many bytes are sorted here.
 const FEW_BYTES: usize = 256 << 10;
 
-/// The rows of a sort, given those of its input.
-pub(super) fn rows(
-    sort: &SortExec,
+/// The rows of a sort of one partition.
+pub(super) fn sorted(
+    operator: &Arc<dyn ExecutionPlan>,
     mut input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
-) -> SendableRecordBatchStream {
-    let (sort, schema) = (sort.clone(), sort.schema());
+) -> Result<SendableRecordBatchStream> {
+    let (operator, schema) = (Arc::clone(operator), operator.schema());
     let rows = async move {
         let (mut few, mut few_rows, mut few_bytes) = (Vec::new(), 0, 0);
         while let Some(batch) = input.try_next().await? {
@@ -30,19 +31,16 @@ pub(super) fn rows(
             few_bytes += batch.get_array_memory_size();
             few.push(batch);
             if few_rows > FEW_ROWS || few_bytes > FEW_BYTES {
-                let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-                let all = Begun::of(sort.input(), few, input);
-                let sort = Arc::new(sort).replace_children(vec![all], options)?;
-                return sort.reset_state()?.execute(0, context);
+                return run_from_start(&operator, few, input, context);
             }
         }
-        let schema = sort.schema();
+        let sort: &SortExec = typed(&operator)?;
         let few = match few.as_slice() {
             [one] => one.clone(),
-            few => concat_batches(&schema, few)?,
+            few => concat_batches(&sort.schema(), few)?,
         };
         let sorted = sort_batch(&few, sort.expr(), sort.fetch())?;
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::iter([Ok(sorted)]))) as _)
+        Ok(Box::pin(RecordBatchStreamAdapter::new(sort.schema(), futures::stream::iter([Ok(sorted)]))) as _)
     };
-    Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(rows).try_flatten()))
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(rows).try_flatten())))
 }

@@ -43,10 +43,10 @@ fn a_kept_plan_gives_all_rows_in_each_run() {
         let found = column(&session, "SELECT v + $1 FROM t ORDER BY k", &[5]);
         assert_eq!(found, values.iter().map(|value| value + 5).collect::<Vec<_>>());
         assert_eq!(column(&session, "SELECT v FROM t ORDER BY v", &[]), sorted);
-        let newest: Vec<i64> = sorted.iter().rev().take(7).copied().collect();
-        assert_eq!(column(&session, "SELECT v FROM t ORDER BY v DESC LIMIT 7", &[]), newest);
-        let newest: Vec<i64> = values.iter().take(7).copied().collect();
-        assert_eq!(column(&session, "SELECT v FROM t ORDER BY k, v LIMIT 7", &[]), newest);
+        let largest: Vec<i64> = sorted.iter().rev().take(7).copied().collect();
+        assert_eq!(column(&session, "SELECT v FROM t ORDER BY v DESC LIMIT 7", &[]), largest);
+        let first: Vec<i64> = values.iter().take(7).copied().collect();
+        assert_eq!(column(&session, "SELECT v FROM t ORDER BY k, v LIMIT 7", &[]), first);
         let first: Vec<i64> = above(500).take(3).collect();
         assert_eq!(column(&session, "SELECT v FROM t WHERE v > $1 LIMIT 3", &[500]), first);
         assert_eq!(column(&session, "SELECT count(*) FROM t WHERE v > $1", &[500]), [above(500).count() as i64]);

@@ -5,6 +5,7 @@
 
 mod begun;
 mod few_sorted;
+mod lean;
 mod one_row_join;
 mod operators;
 
@@ -17,11 +18,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use one_row_join::OneRowJoin;
+use lean::Lean;
 use std::sync::Arc;
 
 /// A plan that runs several times, one run after another.
-#[derive(Clone)]
 pub struct KeptPlan {
     root: Arc<dyn ExecutionPlan>,
     /// Whether a run leaves nothing behind in the plan.
@@ -35,8 +35,8 @@ impl KeptPlan {
     /// DataFusion cannot compute the properties of a changed node.
     pub fn new(plan: Arc<dyn ExecutionPlan>) -> Result<Self> {
         let root = plan.transform_up(|plan| {
-            Ok(match operators::uncounted(&plan).or_else(|| OneRowJoin::of(&plan)) {
-                Some(plan) => Transformed::yes(plan),
+            Ok(match operators::lean(&plan) {
+                Some(lean) => Transformed::yes(lean),
                 None => Transformed::no(plan),
             })
         });
@@ -60,8 +60,7 @@ impl KeptPlan {
 }
 
 fn is_stateless(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let of_node = operators::is_uncounted(plan)
-        || plan.is::<OneRowJoin>()
+    let of_node = plan.is::<Lean>()
         || plan.is::<CooperativeExec>()
         || plan.is::<PlaceholderRowExec>()
         || plan.is::<ContainerAggregate>()

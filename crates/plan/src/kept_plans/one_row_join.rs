@@ -2,8 +2,8 @@
 //! key. Its readings need no hash table. If the left side has more rows, DataFusion's `HashJoinExec`
 //! joins them.
 
-use super::begun::Begun;
-use crate::plan_nodes::{no_expressions, plan_basics};
+use super::begun::run_from_start;
+use super::lean::typed;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Scalar, UInt32Array};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{and, filter_record_batch, take};
@@ -13,44 +13,27 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionRef;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt};
-use std::fmt;
 use std::sync::Arc;
 
 /// The row is repeated for each row of the right side, so it must not have long texts.
 const MAX_ROW_BYTES: usize = 4 << 10;
 
-/// The join. See the module documentation.
-#[derive(Debug)]
-pub(super) struct OneRowJoin {
-    /// The `HashJoinExec`, which never runs itself.
-    join: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
-
-impl OneRowJoin {
-    /// Converts a join; `None` if it is another operator or not such a join.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-        let join = plan.downcast_ref::<HashJoinExec>()?;
-        let has_one_partition = |side: &Arc<dyn ExecutionPlan>| side.output_partitioning().partition_count() == 1;
-        let has_plain_type = |(left, right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
-            let of_left = left.data_type(&join.left.schema()).ok();
-            let of_right = right.data_type(&join.right.schema()).ok();
-            of_left == of_right && of_left.is_some_and(|of_left| is_plain(&of_left))
-        };
-        let is_one = join.join_type == JoinType::Inner
-            && join.filter.is_none()
-            && join.null_equality == NullEquality::NullEqualsNothing
-            && plan.fetch().is_none()
-            && has_one_partition(&join.left)
-            && has_one_partition(&join.right)
-            && join.on.iter().all(has_plain_type);
-        is_one.then(|| Arc::new(Self { join: Arc::clone(plan), properties: Arc::clone(plan.properties()) }) as _)
-    }
+/// Whether a join is an inner one that compares [plain](has_plain_values) values, and does no more.
+pub(super) fn is_plain(join: &HashJoinExec) -> bool {
+    let has_plain_type = |(left, right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
+        let of_left = left.data_type(&join.left.schema()).ok();
+        let of_right = right.data_type(&join.right.schema()).ok();
+        of_left == of_right && of_left.is_some_and(|of_left| has_plain_values(&of_left))
+    };
+    join.join_type == JoinType::Inner
+        && join.filter.is_none()
+        && join.null_equality == NullEquality::NullEqualsNothing
+        && join.fetch().is_none()
+        && join.on.iter().all(has_plain_type)
 }
 
 /// Bytes of the values of a batch. Its arrays may have room for more.
@@ -60,69 +43,37 @@ fn values_bytes(batch: &RecordBatch) -> Result<usize> {
 }
 
 /// Whether values of a type are equal for a hash table if a comparison says so.
-fn is_plain(data_type: &DataType) -> bool {
+fn has_plain_values(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Utf8 | DataType::Timestamp(..) | DataType::Date32)
 }
 
-impl DisplayAs for OneRowJoin {
-    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.join.fmt_as(format, f)
-    }
-}
-
-impl ExecutionPlan for OneRowJoin {
-    fn name(&self) -> &'static str {
-        "OneRowJoin"
-    }
-
-    plan_basics!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        self.join.maintains_input_order()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.join.children()
-    }
-
-    no_expressions!();
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let join = Arc::clone(&self.join).replace_children(children, options)?;
-        Ok(Self::of(&join).unwrap_or(join))
-    }
-
-    fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let join = Arc::clone(&self.join);
-        let mut left = join.children()[0].execute(0, Arc::clone(&context))?;
-        let rows = async move {
-            let (mut read, mut rows, mut bytes) = (Vec::new(), 0, 0);
-            while let Some(batch) = left.try_next().await? {
-                rows += batch.num_rows();
-                bytes += values_bytes(&batch)?;
-                read.push(batch);
-                if rows > 1 || bytes > MAX_ROW_BYTES {
-                    let sides = join.children();
-                    let children = vec![Begun::of(sides[0], read, left), Arc::clone(sides[1])];
-                    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-                    return join.replace_children(children, options)?.reset_state()?.execute(0, context);
-                }
+/// The rows of a [plain](is_plain) join whose sides have one partition each.
+pub(super) fn joined(
+    operator: &Arc<dyn ExecutionPlan>,
+    mut left: SendableRecordBatchStream,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    let (operator, schema) = (Arc::clone(operator), operator.schema());
+    let rows = async move {
+        let (mut read, mut rows, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(batch) = left.try_next().await? {
+            rows += batch.num_rows();
+            bytes += values_bytes(&batch)?;
+            read.push(batch);
+            if rows > 1 || bytes > MAX_ROW_BYTES {
+                return run_from_start(&operator, read, left, context);
             }
-            let schema = join.schema();
-            let Some(row) = read.into_iter().find(|batch| batch.num_rows() > 0) else {
-                return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::empty())) as _);
-            };
-            let row = Row::of(row, &join)?;
-            let right = join.children()[1].execute(0, context)?;
-            let joined = right.map(move |batch| row.joined(&batch?));
-            Ok(Box::pin(RecordBatchStreamAdapter::new(schema, joined)) as _)
+        }
+        let join: &HashJoinExec = typed(&operator)?;
+        let Some(row) = read.into_iter().find(|batch| batch.num_rows() > 0) else {
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(join.schema(), futures::stream::empty())) as _);
         };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), futures::stream::once(rows).try_flatten())))
-    }
+        let row = Row::of(row, join)?;
+        let right = join.right.execute(0, context)?;
+        let joined = right.map(move |batch| row.joined(&batch?));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(join.schema(), joined)) as _)
+    };
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(rows).try_flatten())))
 }
 
 /// The row of the left side.
@@ -135,16 +86,13 @@ struct Row {
 }
 
 impl Row {
-    fn of(row: RecordBatch, join: &Arc<dyn ExecutionPlan>) -> Result<Self> {
-        let schema = join.schema();
-        let join = join.downcast_ref::<HashJoinExec>();
-        let join = join.ok_or_else(|| DataFusionError::Internal("a join of one row is a hash join".to_owned()))?;
+    fn of(row: RecordBatch, join: &HashJoinExec) -> Result<Self> {
         let on = join.on.iter().map(|(left, right)| {
             let value = left.evaluate(&row)?.into_array(1)?;
             Ok((Scalar::new(value), Arc::clone(right)))
         });
         let on = on.collect::<Result<_>>()?;
-        Ok(Self { row, on, projection: join.projection.clone(), schema })
+        Ok(Self { row, on, projection: join.projection.clone(), schema: join.schema() })
     }
 
     /// The row, with each row of the right side that matches it.

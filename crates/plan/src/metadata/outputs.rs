@@ -37,20 +37,31 @@ pub(super) enum Output {
     Last(usize),
 }
 
+/// Whether an aggregate function counts rows, as `count(*)` does.
+pub(crate) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
+    let is_value = |argument: &Arc<dyn PhysicalExpr>| {
+        argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
+    };
+    function.fun().name() == "count"
+        && !function.is_distinct()
+        && function.order_bys().is_empty()
+        && matches!(function.expressions().as_slice(), [argument] if is_value(argument))
+}
+
 impl Output {
     /// The output for an aggregate function; `None` if the container index cannot provide it.
     pub(super) fn of(scan: &FleetScan, function: &AggregateFunctionExpr, fields: &mut Vec<usize>) -> Option<Self> {
         if let Some(place) = newest(scan, function) {
             return Some(Self::Last(place));
         }
+        if counts_rows(function) {
+            return Some(Self::Rows);
+        }
         if function.is_distinct() || !function.order_bys().is_empty() {
             return None;
         }
         let [argument] = <[_; 1]>::try_from(function.expressions()).ok()?;
         let name = function.fun().name();
-        if let Some(literal) = argument.downcast_ref::<Literal>() {
-            return (name == "count" && !literal.value().is_null()).then_some(Self::Rows);
-        }
         let (column, cast) = match argument.downcast_ref::<CastExpr>() {
             Some(cast) => (cast.expr().downcast_ref::<Column>()?, Some(cast.cast_type())),
             None => (argument.downcast_ref::<Column>()?, None),
