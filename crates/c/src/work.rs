@@ -295,7 +295,7 @@ impl Work {
     ) -> Result<Vec<Option<DataType>>> {
         self.ready(begun)?;
         match &prepared.plan {
-            Plan::Query(query) => Ok(query.parameter_types()),
+            Plan::Query(query) => Ok(query.parameter_types().to_vec()),
             Plan::Other(_) if prepared.parameters == 0 => Ok(Vec::new()),
             Plan::Other(statement) => self.session.parameter_types_of(statement),
         }

@@ -98,11 +98,10 @@ impl Catalog {
         // All memtables are locked before any is read, so that a reader sees each batch whole or
         // not at all.
         let guards: Vec<_> = tables.iter().map(|table| table.active.read()).collect();
-        let views = tables.iter().zip(&guards).map(|(table, active)| {
-            let view = table.view(active, now_ns, scans);
-            (table.schema.name.clone(), view)
-        });
-        View { tables: views.collect(), stored_queries: Arc::clone(&self.stored_queries), sequence: last() }
+        let views = tables.iter().zip(&guards).map(|(table, active)| table.view(active, now_ns, scans));
+        let mut views: Vec<TableView> = views.collect();
+        views.sort_unstable_by(|a, b| a.schema.name.cmp(&b.schema.name));
+        View { tables: views, stored_queries: Arc::clone(&self.stored_queries), sequence: last() }
     }
 
     /// Adds a table. Its name must be free.

@@ -91,31 +91,36 @@ impl Deletes {
 
 /// All deletes that apply to a reader: those in the manifest and those of each memtable.
 #[derive(Clone, Default)]
-pub(crate) struct DeleteSet(Arc<Vec<Arc<Deletes>>>);
+pub(crate) struct DeleteSet(Option<Arc<[Arc<Deletes>]>>);
 
 impl DeleteSet {
     pub(crate) fn new(layers: impl Iterator<Item = Arc<Deletes>>) -> Self {
-        Self(Arc::new(layers.filter(|layer| layer.len() > 0).collect()))
+        let layers: Vec<_> = layers.filter(|layer| layer.len() > 0).collect();
+        Self((!layers.is_empty()).then(|| layers.into()))
+    }
+
+    fn layers(&self) -> &[Arc<Deletes>] {
+        self.0.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
     /// These deletes and those of one more memtable.
     pub(crate) fn and(&self, layer: &Arc<Deletes>) -> Self {
-        Self::new(self.0.iter().chain([layer]).map(Arc::clone))
+        Self::new(self.layers().iter().chain([layer]).map(Arc::clone))
     }
 
     /// Whether a memtable of this generation may hold deleted rows.
     pub(crate) fn concern(&self, generation: Generation) -> bool {
-        self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)
+        self.layers().iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.generation >= generation)
     }
 
     /// Whether rows of a container in a memtable of this generation may be deleted.
     pub(crate) fn concern_container(&self, generation: Generation, key: &[u8]) -> bool {
         let concerns = |marked: &Marked| marked.delete.generation >= generation;
-        self.0.iter().any(|layer| {
+        self.layers().iter().any(|layer| {
             let of_key = layer.by_key.get(key).into_iter().flatten();
             layer.all_keys.iter().chain(of_key).any(concerns)
         })
@@ -123,27 +128,27 @@ impl DeleteSet {
 
     /// Whether any delete may hide a row of a segment.
     pub(crate) fn concern_segment(&self, segment: &SegmentEntry) -> bool {
-        self.0.iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.concerns(segment))
+        self.layers().iter().flat_map(|layer| layer.iter()).any(|marked| marked.delete.concerns(segment))
     }
 
     /// Whether a row of a memtable is deleted.
     pub(crate) fn hit(&self, generation: Generation, key: &[u8], row: u32, time: i64) -> bool {
         let hits = |marked: &Marked| marked.hits(generation, row, time);
-        self.0.iter().any(|layer| {
+        self.layers().iter().any(|layer| {
             layer.all_keys.iter().any(hits) || layer.by_key.get(key).is_some_and(|of_key| of_key.iter().any(hits))
         })
     }
 
     /// The time ranges of a segment in which the rows of all containers are deleted.
     pub(crate) fn holes(&self, segment: &SegmentEntry) -> Vec<Span> {
-        let all_keys = self.0.iter().flat_map(|layer| &layer.all_keys);
+        let all_keys = self.layers().iter().flat_map(|layer| &layer.all_keys);
         all_keys.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
     }
 
     /// The time ranges of a segment in which this container's rows are deleted, besides
     /// [`holes`](Self::holes).
     pub(crate) fn holes_of(&self, segment: &SegmentEntry, key: &[u8]) -> Vec<Span> {
-        let of_key = self.0.iter().filter_map(|layer| layer.by_key.get(key)).flatten();
+        let of_key = self.layers().iter().filter_map(|layer| layer.by_key.get(key)).flatten();
         of_key.filter(|m| m.delete.concerns(segment)).map(|m| (m.delete.from, m.delete.to)).collect()
     }
 }

@@ -78,19 +78,16 @@ pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = K
 }
 
 /// The encoded columns of a key, one per type; a NULL that was left out is `[0]`.
-pub(crate) fn parts<'a>(key: &'a [u8], types: &[ColumnType]) -> Result<Vec<&'a [u8]>> {
+pub(crate) fn parts<'a>(key: &'a [u8], types: &'a [ColumnType]) -> impl Iterator<Item = Result<&'a [u8]>> {
     let mut rest = key;
-    let mut parts: Vec<&[u8]> = Vec::with_capacity(types.len());
-    for &column_type in types {
+    types.iter().map(move |&column_type| {
         if rest.is_empty() {
-            parts.push(&[0]);
-            continue;
+            return Ok(&[0][..]);
         }
         let (part, after) = split(rest, column_type).ok_or_else(|| broken(key))?;
-        parts.push(part);
         rest = after;
-    }
-    Ok(parts)
+        Ok(part)
+    })
 }
 
 /// Splits what is left of a key behind its first column.

@@ -68,14 +68,17 @@ impl Binding {
         lock(&self.tables).iter().all(same)
     }
 
-    /// Gives the binding to a run with its view and values; `None` if another run is using it.
-    pub fn bind(self: &Arc<Self>, view: View, values: &[ScalarValue]) -> Option<BindingGuard> {
+    /// Gives the binding to a run with its view and values.
+    ///
+    /// # Errors
+    /// Another run is using it; returns the values.
+    pub fn bind(self: &Arc<Self>, view: View, values: Vec<ScalarValue>) -> Result<BindingGuard, Vec<ScalarValue>> {
         let mut bound = lock(&self.bound);
         if bound.is_some() {
-            return None;
+            return Err(values);
         }
-        *bound = Some(Bound { view, values: values.to_vec() });
-        Some(BindingGuard(Arc::clone(self)))
+        *bound = Some(Bound { view, values });
+        Ok(BindingGuard(Arc::clone(self)))
     }
 
     /// Gives the view and the values of the current run to `read`.

@@ -16,78 +16,62 @@ use fleetdb_functions::parameters::number;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A condition evaluated by the scan.
-#[derive(Debug)]
-pub(crate) enum PushedFilter {
-    Key(KeyPredicate),
-    /// The time is at or after this.
-    From(i64),
-    /// The time is at or before this.
-    To(i64),
-}
-
-impl PushedFilter {
-    /// Adds the condition to a request.
-    pub(crate) fn narrow(self, request: &mut ScanRequest) {
-        match self {
-            Self::Key(predicate) => request.key_predicates.push(predicate),
-            Self::From(from) => request.from = request.from.max(Some(from)),
-            Self::To(to) => request.to = Some(request.to.map_or(to, |before| before.min(to))),
-        }
-    }
-}
-
 /// Combines conditions into one request; `None` if the scan cannot evaluate all of them.
 pub fn request(table: &TableSchema, filters: &[Expr]) -> Option<ScanRequest> {
     let mut request = ScanRequest::default();
     for filter in filters {
-        push_down(table, filter, &[])?.into_iter().for_each(|taken| taken.narrow(&mut request));
+        push_down(&mut request, table, filter, &[])?;
     }
     Some(request)
 }
 
-/// Converts a condition for the scan, given the values of its parameters; `None` if the scan cannot
-/// evaluate it.
-pub(crate) fn push_down(table: &TableSchema, filter: &Expr, values: &[ScalarValue]) -> Option<Vec<PushedFilter>> {
+/// Adds a condition to a request, given the values of its parameters; `None` if the scan cannot
+/// evaluate it. The request may then have a part of it.
+pub(crate) fn push_down(
+    request: &mut ScanRequest,
+    table: &TableSchema,
+    filter: &Expr,
+    values: &[ScalarValue],
+) -> Option<()> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            let mut taken = push_down(table, left, values)?;
-            taken.extend(push_down(table, right, values)?);
-            Some(taken)
+            push_down(request, table, left, values)?;
+            push_down(request, table, right, values)
         }
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
             let mut keys = Vec::new();
             let place = equal_to_any(table, filter, values, &mut keys)?;
-            key_condition(table, place, KeyCondition::In(keys))
+            key_condition(request, table, place, KeyCondition::In(keys))
         }
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             if let (Some(place), Some(value)) = (column(table, left), literal(right, values)) {
-                comparison(table, place, *op, value)
+                comparison(request, table, place, *op, value)
             } else {
-                comparison(table, column(table, right)?, op.swap()?, literal(left, values)?)
+                comparison(request, table, column(table, right)?, op.swap()?, literal(left, values)?)
             }
         }
         Expr::Between(between) if !between.negated => {
             let place = column(table, &between.expr)?;
-            let mut taken = comparison(table, place, Operator::GtEq, literal(&between.low, values)?)?;
-            taken.extend(comparison(table, place, Operator::LtEq, literal(&between.high, values)?)?);
-            Some(taken)
+            comparison(request, table, place, Operator::GtEq, literal(&between.low, values)?)?;
+            comparison(request, table, place, Operator::LtEq, literal(&between.high, values)?)
         }
         Expr::InList(list) if !list.negated => {
             let place = column(table, &list.expr)?;
             let keys = list.list.iter().map(|item| key_value(&table.columns[place], literal(item, values)?));
-            key_condition(table, place, KeyCondition::In(keys.collect::<Option<_>>()?))
+            key_condition(request, table, place, KeyCondition::In(keys.collect::<Option<_>>()?))
         }
         Expr::ScalarFunction(call) => {
             let (of, list) = OneOf::keys_of(call)?;
             let place = column(table, of).filter(|&place| table.columns[place].role == Role::Key)?;
             let is_unsigned = table.columns[place].column_type.to_arrow().is_unsigned_integer();
-            key_condition(table, place, KeyCondition::In(list.keys(is_unsigned)))
+            key_condition(request, table, place, KeyCondition::In(list.keys(is_unsigned)))
         }
-        Expr::IsNull(inner) => key_condition(table, column(table, inner)?, KeyCondition::In(vec![Value::Null])),
+        Expr::IsNull(inner) => {
+            key_condition(request, table, column(table, inner)?, KeyCondition::In(vec![Value::Null]))
+        }
         Expr::IsNotNull(inner) => {
             let anything = KeyCondition::Between(Bound::Unbounded, Bound::Unbounded);
-            key_condition(table, column(table, inner)?, anything)
+            key_condition(request, table, column(table, inner)?, anything)
         }
         _ => None,
     }
@@ -127,18 +111,27 @@ fn equal_to_any(table: &TableSchema, expr: &Expr, values: &[ScalarValue], keys: 
     }
 }
 
-fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarValue) -> Option<Vec<PushedFilter>> {
+fn comparison(
+    request: &mut ScanRequest,
+    table: &TableSchema,
+    place: usize,
+    op: Operator,
+    value: &ScalarValue,
+) -> Option<()> {
     let column = &table.columns[place];
     if column.role == Role::Time {
         let time = time_value(column, value)?;
-        return Some(match op {
-            Operator::Eq => vec![PushedFilter::From(time), PushedFilter::To(time)],
-            Operator::GtEq => vec![PushedFilter::From(time)],
-            Operator::LtEq => vec![PushedFilter::To(time)],
-            Operator::Gt => vec![PushedFilter::From(time.checked_add(1)?)],
-            Operator::Lt => vec![PushedFilter::To(time.checked_sub(1)?)],
+        let (from, to) = match op {
+            Operator::Eq => (Some(time), Some(time)),
+            Operator::GtEq => (Some(time), None),
+            Operator::LtEq => (None, Some(time)),
+            Operator::Gt => (Some(time.checked_add(1)?), None),
+            Operator::Lt => (None, Some(time.checked_sub(1)?)),
             _ => return None,
-        });
+        };
+        request.from = request.from.max(from);
+        request.to = request.to.into_iter().chain(to).min();
+        return Some(());
     }
     let value = key_value(column, value)?;
     let condition = match op {
@@ -149,12 +142,12 @@ fn comparison(table: &TableSchema, place: usize, op: Operator, value: &ScalarVal
         Operator::Lt => KeyCondition::Between(Bound::Unbounded, Bound::Excluded(value)),
         _ => return None,
     };
-    key_condition(table, place, condition)
+    key_condition(request, table, place, condition)
 }
 
-fn key_condition(table: &TableSchema, place: usize, test: KeyCondition) -> Option<Vec<PushedFilter>> {
+fn key_condition(request: &mut ScanRequest, table: &TableSchema, place: usize, test: KeyCondition) -> Option<()> {
     let is_key = table.columns[place].role == Role::Key;
-    is_key.then(|| vec![PushedFilter::Key(KeyPredicate { column: place, test })])
+    is_key.then(|| request.key_predicates.push(KeyPredicate { column: place, test }))
 }
 
 /// Converts a literal to a time in the column's unit.

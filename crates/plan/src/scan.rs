@@ -162,8 +162,7 @@ impl FleetScan {
     pub(crate) fn fixed(&self) -> Result<Vec<usize>> {
         let mut request = self.request.clone();
         for condition in self.open() {
-            let taken = push_down(&self.table, &with_placeholders_filled(condition)?, &[]);
-            taken.into_iter().flatten().for_each(|taken| taken.narrow(&mut request));
+            push_down(&mut request, &self.table, &with_placeholders_filled(condition)?, &[]);
         }
         let one = |predicate: &KeyPredicate| match &predicate.test {
             KeyCondition::In(values) => values.len() == 1,
@@ -194,8 +193,7 @@ impl FleetScan {
                     let message = format!("a parameter's value is out of range in {condition}");
                     query_error(Error::new(Code::OutOfRange, message))
                 };
-                let taken = push_down(view.schema(), condition, values).ok_or_else(outside)?;
-                taken.into_iter().for_each(|taken| taken.narrow(&mut request));
+                push_down(&mut request, view.schema(), condition, values).ok_or_else(outside)?;
             }
             Ok((view.clone(), request))
         })

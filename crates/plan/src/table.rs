@@ -66,13 +66,10 @@ impl TableProvider for FleetTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let table = self.view.schema();
+        let takes = |filter: &Expr| push_down(&mut ScanRequest::default(), self.view.schema(), filter, &[]).is_some();
         let is_taken = |filter: &Expr| match has_parameters(filter) {
-            true => {
-                self.binding.is_some()
-                    && with_placeholders_filled(filter).is_ok_and(|filter| push_down(table, &filter, &[]).is_some())
-            }
-            false => push_down(table, filter, &[]).is_some(),
+            true => self.binding.is_some() && with_placeholders_filled(filter).is_ok_and(|filter| takes(&filter)),
+            false => takes(filter),
         };
         let support = filters.iter().map(|filter| match is_taken(filter) {
             true => TableProviderFilterPushDown::Exact,
@@ -88,15 +85,14 @@ impl TableProvider for FleetTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let table = self.view.schema();
         let mut request = ScanRequest { limit, ..self.within.clone() };
         if let Some(places) = projection {
             request.projection = Projection::Places(places.clone());
         }
         // DataFusion passes only the filters that `supports_filters_pushdown` accepted.
         let (open, closed): (Vec<_>, Vec<_>) = filters.iter().cloned().partition(has_parameters);
-        for taken in closed.iter().filter_map(|filter| push_down(table, filter, &[])).flatten() {
-            taken.narrow(&mut request);
+        for filter in &closed {
+            push_down(&mut request, self.view.schema(), filter, &[]);
         }
         let scan = FleetScan::new(self.view.clone(), request, projection)?;
         Ok(Arc::new(match &self.binding {

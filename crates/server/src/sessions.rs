@@ -291,6 +291,11 @@ impl<S: Deref<Target = Session> + Send + 'static> Running<S> {
         self.tag.as_deref().unwrap_or_default()
     }
 
+    /// The command tag of a statement that returns rows, without their number.
+    pub(crate) fn verb(&self) -> &str {
+        self.tag().rsplit_once(' ').map_or("SELECT", |(verb, _)| verb)
+    }
+
     /// What the user should know although the statement succeeded.
     pub(crate) fn warning(&self) -> Option<&str> {
         self.warning.as_deref()

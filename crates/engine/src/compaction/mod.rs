@@ -173,7 +173,6 @@ struct MergedRows<'a> {
     sources: Arc<Vec<Source>>,
     deleted: Option<&'a mut SegmentDeletes>,
     merge: Merge,
-    bounds: ScanBounds,
     memos: Vec<PageMemo>,
     /// The container in whose middle the previous group ended.
     rest: Option<(Vec<u8>, Vec<RowSpan>)>,
@@ -193,11 +192,10 @@ impl<'a> MergedRows<'a> {
         let bounds = ScanBounds { from, to, merges_fields: job.schema.merges_fields(), ..ScanBounds::default() };
         Self {
             job,
-            merge: Merge::new(&sources, bounds.clone()),
+            merge: Merge::new(&sources, bounds),
             memos: PageMemo::of_each(&sources),
             sources,
             deleted,
-            bounds,
             rest: None,
             entries: Vec::new(),
             keys: Vec::new(),
@@ -216,7 +214,7 @@ impl<'a> MergedRows<'a> {
                 Some(rest) => rest,
                 None => {
                     let Some(runs) = self.merge.next()? else { break };
-                    let picks = pick(&self.sources, &runs, &self.bounds, &mut self.memos)?;
+                    let picks = pick(&self.sources, &runs, &self.merge.bounds, &mut self.memos)?;
                     match runs.into_iter().next() {
                         Some((_, run)) if !picks.is_empty() => (run.key, picks),
                         _ => continue,

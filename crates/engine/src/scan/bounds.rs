@@ -104,12 +104,18 @@ impl ScanBounds {
         is_inside && self.newest.is_none() && self.keys.is_none() && self.tests.is_empty()
     }
 
+    /// Whether a key passes the tests.
     pub(crate) fn passes(&self, key: &[u8]) -> Result<bool> {
         if self.tests.is_empty() {
             return Ok(true);
         }
-        let parts = key::parts(key, &self.key_types)?;
-        Ok(self.tests.iter().all(|test| parts.get(test.part).is_some_and(|part| test.passes(part))))
+        for (number, part) in key::parts(key, &self.key_types).enumerate() {
+            let part = part?;
+            if !self.tests.iter().filter(|test| test.part == number).all(|test| test.passes(part)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

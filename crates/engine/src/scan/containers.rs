@@ -99,7 +99,6 @@ pub struct ContainerSummaries {
     columns: Vec<(ColumnId, ColumnType)>,
     sources: Sources,
     merge: Merge,
-    bounds: ScanBounds,
     memos: Vec<PageMemo>,
 }
 
@@ -156,10 +155,9 @@ impl TableView {
         Ok(ContainerSummaries {
             columns: numeric,
             types: self.schema.key_types(),
-            merge: Merge::new(&sources.list, bounds.clone()),
+            merge: Merge::new(&sources.list, bounds),
             memos: PageMemo::of_each(&sources.list),
             sources,
-            bounds,
         })
     }
 
@@ -182,10 +180,10 @@ impl TableView {
 impl ContainerSummaries {
     fn next_container(&mut self) -> Result<Option<ContainerSummary>> {
         while let Some(runs) = self.merge.next()? {
-            let Self { sources, memos, bounds, columns, types, .. } = self;
+            let Self { sources, memos, merge, columns, types, .. } = self;
             let sources: &[Source] = &sources.list;
-            let parts = merge::parts(sources, &runs, bounds, memos)?;
-            let picks = merge::picks_of(sources, &parts, bounds.merges_fields, memos)?;
+            let parts = merge::parts(sources, &runs, &merge.bounds, memos)?;
+            let picks = merge::picks_of(sources, &parts, merge.bounds.merges_fields, memos)?;
             let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) else { continue };
             let key = key_values(&key::decode(&run.key, types)?, types);
             let first = parts.iter().map(|part| part.times.0).min().unwrap_or_default();

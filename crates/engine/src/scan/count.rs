@@ -70,7 +70,7 @@ impl TableView {
         let mut memos = PageMemo::of_each(&rest);
         let mut merge = Merge::new(&rest, bounds.clone());
         while let Some(runs) = merge.next()? {
-            let picks = merge::pick(&rest, &runs, bounds, &mut memos)?;
+            let picks = merge::pick(&rest, &runs, &merge.bounds, &mut memos)?;
             rows += picks.iter().map(|pick| pick.rows as u64).sum::<u64>();
         }
         Ok(rows)

@@ -26,7 +26,6 @@ pub struct LastRows {
     schema: Arc<TableSchema>,
     sources: Sources,
     merge: Merge,
-    bounds: ScanBounds,
     memos: Vec<PageMemo>,
     batch_rows: usize,
     /// The next rows, which are not in a batch yet.
@@ -63,10 +62,9 @@ impl TableView {
         let sources = self.sources(&bounds, COLUMNS_OF_RUNS)?;
         Ok(LastRows {
             schema: Arc::clone(&self.schema),
-            merge: Merge::new(&sources.list, bounds.clone()),
+            merge: Merge::new(&sources.list, bounds),
             memos: PageMemo::of_each(&sources.list),
             sources,
-            bounds,
             batch_rows: self.scans.batch_rows,
             found: VecDeque::new(),
         })
@@ -121,7 +119,7 @@ impl LastRows {
     pub(super) fn next_row(&mut self) -> Result<Option<Vec<Value>>> {
         let Some(newest) = self.next_newest()? else { return Ok(None) };
         let schema = Arc::clone(&self.schema);
-        let keys = key::decode(&newest.version.run.key, &self.bounds.key_types)?;
+        let keys = key::decode(&newest.version.run.key, &self.merge.bounds.key_types)?;
         let mut row = Vec::with_capacity(schema.columns.len());
         for (place, column) in schema.columns.iter().enumerate() {
             row.push(match column.role {
@@ -193,7 +191,7 @@ impl LastRows {
             Role::Key => {
                 let key_place = schema.key_place(place);
                 for Newest { version, .. } in newest {
-                    out.push(key::decode_column(&version.run.key, &self.bounds.key_types, key_place)?.part());
+                    out.push(key::decode_column(&version.run.key, &self.merge.bounds.key_types, key_place)?.part());
                 }
             }
             Role::Time => newest.iter().for_each(|newest| out.push_raw(Some(newest.time as u64), 1)),
@@ -220,12 +218,12 @@ impl LastRows {
 
     fn next_newest(&mut self) -> Result<Option<Newest>> {
         while let Some(mut runs) = self.merge.next()? {
-            let parts = merge::parts(&self.sources.list, &runs, &self.bounds, &mut self.memos)?;
+            let parts = merge::parts(&self.sources.list, &runs, &self.merge.bounds, &mut self.memos)?;
             // For equal times the newest source wins; it comes last.
             let Some(newest) = parts.iter().max_by_key(|part| (part.times.1, part.pick.source)) else { continue };
             let Some(version) = version(&mut runs, newest) else { continue };
             let mut older = Vec::new();
-            if self.bounds.merges_fields {
+            if self.merge.bounds.merges_fields {
                 let others = parts.iter().filter(|part| part.pick.source != version.source);
                 let same: Vec<_> = others.filter(|part| part.times.1 == newest.times.1).collect();
                 older.extend(same.into_iter().filter_map(|part| self::version(&mut runs, part)));

@@ -29,7 +29,8 @@ pub(crate) struct Merge {
     sources: Arc<Vec<Source>>,
     cursors: Vec<Cursor>,
     heads: Vec<Option<Run>>,
-    bounds: ScanBounds,
+    /// The containers and times that it was asked for.
+    pub(crate) bounds: ScanBounds,
     next_key: usize,
     started: bool,
 }
@@ -53,8 +54,9 @@ impl Merge {
             let runs = if self.bounds.keys.is_some() { self.next_wanted()? } else { self.next_of_all()? };
             let Some(mut runs) = runs else { return Ok(None) };
             runs.retain(|(_, run)| self.bounds.touches(run.times));
+            // Listed keys have passed.
             if let Some((_, run)) = runs.first()
-                && self.bounds.passes(&run.key)?
+                && (self.bounds.keys.is_some() || self.bounds.passes(&run.key)?)
             {
                 return Ok(Some(runs));
             }

@@ -46,14 +46,14 @@ use crate::write::value::{Value, misfit_code};
 use bounds::{KeyTest, ScanBounds, range_of};
 use resources::ScanResources;
 use source::Source;
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// All tables as they were at one moment. It contains each batch whole or not at all.
 #[derive(Clone)]
 pub struct View {
-    pub(crate) tables: BTreeMap<String, TableView>,
+    /// Sorted by name.
+    pub(crate) tables: Vec<TableView>,
     pub(crate) stored_queries: Arc<StoredQueries>,
     pub(crate) sequence: Sequence,
 }
@@ -70,17 +70,25 @@ impl View {
     /// # Errors
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
-        self.tables.get(name).ok_or_else(|| no_table(name, &self.stored_queries, self.tables.keys()))
+        let names = || self.tables.iter().map(|table| &table.schema.name);
+        match self.place(name) {
+            Some(place) => Ok(&self.tables[place]),
+            None => Err(no_table(name, &self.stored_queries, names())),
+        }
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.tables.binary_search_by(|table| table.schema.name.as_str().cmp(name)).ok()
     }
 
     /// All tables, sorted by name.
     pub fn tables(&self) -> impl Iterator<Item = &TableView> {
-        self.tables.values()
+        self.tables.iter()
     }
 
     /// The names of all tables, sorted.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
-        self.tables.keys().map(String::as_str)
+        self.tables.iter().map(|table| table.schema.name.as_str())
     }
 
     /// The last batch in the view.
@@ -340,7 +348,9 @@ impl TableView {
         if bounds.keys.is_none() {
             bounds.keys = self.listed_keys(&bounds.tests);
         }
-        if let Some(keys) = bounds.keys.take() {
+        // Listed keys pass if they are all that is tested.
+        let is_list = request.keys.is_none() && bounds.tests.len() == self.schema.key.len();
+        if !is_list && let Some(keys) = bounds.keys.take() {
             let passing = keys.into_iter().map(|key| Ok(bounds.passes(&key)?.then_some(key)));
             bounds.keys = Some(passing.filter_map(Result::transpose).collect::<Result<_>>()?);
         }
@@ -351,9 +361,8 @@ impl TableView {
     /// The keys, sorted, if conditions list the values of every key column; `None` if they do not,
     /// or if there are too many.
     fn listed_keys(&self, tests: &[KeyTest]) -> Option<Vec<Vec<u8>>> {
-        let types = self.schema.key_types();
         let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
-        for part in 0..types.len() {
+        for part in 0..self.schema.key.len() {
             let any_of = tests.iter().find_map(|test| test.any_of.as_ref().filter(|_| test.part == part))?;
             if keys.len().saturating_mul(any_of.len()) > MAX_LISTED_KEYS {
                 return None;

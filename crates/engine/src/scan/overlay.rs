@@ -68,16 +68,16 @@ impl Overlay {
 
     /// Whether the view's tables are unchanged since batches were added.
     pub fn fits(&self, view: &View) -> bool {
-        self.tables
-            .iter()
-            .all(|(name, (schema, _))| view.tables.get(name).is_some_and(|table| Arc::ptr_eq(&table.schema, schema)))
+        let is_same = |place: usize, schema| Arc::ptr_eq(&view.tables[place].schema, schema);
+        self.tables.iter().all(|(name, (schema, _))| view.place(name).is_some_and(|place| is_same(place, schema)))
     }
 
     /// A view as if the batches were committed now. The view must [fit](Self::fits).
     #[must_use]
     pub fn over(&self, mut view: View) -> View {
         for (name, (_, memtable)) in &self.tables {
-            if let Some(table) = view.tables.get_mut(name) {
+            if let Some(place) = view.place(name) {
+                let table = &mut view.tables[place];
                 let inner = memtable.read();
                 table.memtables.push(memtable.view(&inner));
                 table.deletes = table.deletes.and(inner.deletes());

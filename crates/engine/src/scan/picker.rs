@@ -24,7 +24,6 @@ type Ready = (Arc<[KeyValue]>, Option<Arc<[(usize, Run)]>>, Vec<RowSpan>);
 /// The place of a scan in its sources.
 pub(super) struct Picker {
     sources: Arc<Vec<Source>>,
-    bounds: ScanBounds,
     merge: Merge,
     /// The container whose rows are picked but not all yielded.
     ready: Option<Ready>,
@@ -48,10 +47,9 @@ impl Picker {
     ) -> Self {
         Self {
             sources: Arc::clone(sources),
-            merge: Merge::new(sources, bounds.clone()),
-            ready: None,
             collection: CollectionRows::of(schema, sources, &bounds).filter(|_| !newest_first),
-            bounds,
+            merge: Merge::new(sources, bounds),
+            ready: None,
             batch_rows,
             max_containers: None,
             left: limit.unwrap_or(usize::MAX),
@@ -95,9 +93,9 @@ impl Picker {
         while rows < most {
             let Some((key, runs, picks)) = &mut self.ready else {
                 let Some(runs) = self.merge.next()? else { break };
-                let picks = merge::pick(&self.sources, &runs, &self.bounds, memos)?;
+                let picks = merge::pick(&self.sources, &runs, &self.merge.bounds, memos)?;
                 if let Some((_, run)) = runs.first().filter(|_| !picks.is_empty()) {
-                    let key = key::decode(&run.key, &self.bounds.key_types)?;
+                    let key = key::decode(&run.key, &self.merge.bounds.key_types)?;
                     let runs = self.max_containers.map(|_| runs.into());
                     self.ready = Some((key.into(), runs, picks));
                 }

@@ -154,8 +154,8 @@ impl<S: Deref<Target = Session>> Prepared<S> {
 
     /// The types of the parameters `$1`, `$2`, ...; `None` where the statement does not determine
     /// the type.
-    pub fn parameter_types(&self) -> Vec<Option<DataType>> {
-        self.query.plan().types.clone()
+    pub fn parameter_types(&self) -> Arc<[Option<DataType>]> {
+        Arc::clone(&self.query.plan().types)
     }
 
     /// The columns of the result.
@@ -222,8 +222,7 @@ impl PreparedQuery {
     /// See [`Prepared::is_current`].
     pub(crate) fn is_current(&self, session: &Session) -> bool {
         let plan = self.plan();
-        let fits =
-            |Kept { binding, .. }: &Kept| session.glimpse(&binding.tables()).is_ok_and(|view| binding.fits(&view));
+        let fits = |kept: &Kept| session.glimpse(&kept.tables).is_ok_and(|view| kept.binding.fits(&view));
         !self.has_moved(session, &plan) && plan.kept.as_ref().is_some_and(fits)
     }
 
@@ -239,7 +238,7 @@ impl PreparedQuery {
         plan.kept.is_some()
             && !names_parameter
             && values.len() == plan.types.len()
-            && values.iter().zip(&plan.types).all(is_same)
+            && values.iter().zip(&*plan.types).all(is_same)
     }
 
     /// Whether a name or a time in the query may mean something else than when it was planned.
@@ -320,7 +319,7 @@ impl PreparedQuery {
                 values.len()
             )));
         }
-        let typed = values.iter().zip(&plan.types).enumerate();
+        let typed = values.iter().zip(&*plan.types).enumerate();
         if !self.of_tables.is_empty() {
             let values = typed.map(|(number, (value, data_type))| written(number, value, data_type.as_ref(), zone));
             return Ok(Run::Written(self.statement.with_values(&values.collect::<Result<Vec<_>>>()?)?));
@@ -349,7 +348,7 @@ impl PreparedQuery {
             _ => bound(number, value, data_type.as_ref(), zone),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
-        let (Some(Kept { binding, in_scans, plan, renamed }), Some(view)) = (&plan.kept, view) else {
+        let (Some(Kept { binding, in_scans, plan, renamed, .. }), Some(view)) = (&plan.kept, view) else {
             return Ok(Run::Planned(values));
         };
         // A scan cannot apply a condition that contains NULL.
@@ -358,15 +357,18 @@ impl PreparedQuery {
         if has_null || is_outside {
             return Ok(Run::Planned(values));
         }
-        let Some(in_use) = binding.bind(view, &values) else { return Ok(Run::Planned(values)) };
+        let in_use = match binding.bind(view, values) {
+            Ok(in_use) => in_use,
+            Err(values) => return Ok(Run::Planned(values)),
+        };
         let (root, renamed) = (plan.next_run().map_err(engine_error)?, renamed.clone());
         Ok(Run::Kept(KeptRun { root, renamed, in_use }))
     }
 
     /// The view for a cached plan; `None` if its tables have changed.
     fn view_of(&self, session: &Session, plan: &Plan) -> Result<Option<View>> {
-        let Some(Kept { binding, .. }) = &plan.kept else { return Ok(None) };
-        let view = session.current(Some(&binding.tables()))?;
+        let Some(Kept { binding, tables, .. }) = &plan.kept else { return Ok(None) };
+        let view = session.current(Some(tables))?;
         Ok(binding.fits(&view).then_some(view))
     }
 }
@@ -407,7 +409,7 @@ impl Plan {
                 types[*place] = data_type.clone().or(types[*place].take());
             }
             return Ok(Self {
-                types,
+                types: types.into(),
                 schema,
                 zone,
                 views,
@@ -427,6 +429,7 @@ impl Plan {
                 // Where a plan needs a constant, each run is planned with its values.
                 physical.and_then(KeptPlan::new).ok().map(|plan| Kept {
                     binding: Arc::clone(binding),
+                    tables: binding.tables(),
                     in_scans: in_scans(&optimized),
                     renamed: written_names(&plan.schema()),
                     plan,
@@ -434,6 +437,7 @@ impl Plan {
             }
             None => None,
         };
+        let types = types.into();
         Ok(Self { types, schema, zone, views, temporaries, bounds, kept, _made: session.made.take() })
     }
 }

@@ -1,7 +1,7 @@
 //! What a prepared query holds.
 
 use arrow::datatypes::{DataType, SchemaRef};
-use fleetdb_engine::{MemoryReservation, StoredQueries};
+use fleetdb_engine::{MemoryReservation, StoredQueries, TableId};
 use fleetdb_functions::function_memory::ConstantMemory;
 use fleetdb_functions::values::zone::Zone;
 use fleetdb_plan::binding::Binding;
@@ -28,7 +28,7 @@ pub(crate) struct KeptQuery {
 /// The plan of a prepared query, and what it was made for.
 pub(super) struct Plan {
     /// The parameters' types, in order; `None` where the statement does not determine the type.
-    pub(super) types: Vec<Option<DataType>>,
+    pub(super) types: Arc<[Option<DataType>]>,
     /// The columns of the result.
     pub(super) schema: SchemaRef,
     /// The session's zone when the query was planned.
@@ -48,6 +48,8 @@ pub(super) struct Plan {
 /// A physical plan whose scans read one binding.
 pub(super) struct Kept {
     pub(super) binding: Arc<Binding>,
+    /// The tables that it reads.
+    pub(super) tables: Vec<TableId>,
     /// The parameters in conditions that scans take.
     pub(super) in_scans: HashSet<usize>,
     pub(super) plan: KeptPlan,

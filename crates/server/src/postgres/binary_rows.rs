@@ -13,7 +13,8 @@ use bytes::{BufMut, BytesMut};
 use chrono::{DateTime, Utc};
 use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
-use pgwire::messages::data::DataRow;
+use pgwire::error::{PgWireError, PgWireResult};
+use pgwire::messages::data::{DataRow, MESSAGE_TYPE_BYTE_DATA_ROW as DATA_ROW};
 
 /// 2000-01-01, PostgreSQL's epoch, in microseconds since 1970.
 pub(super) const EPOCH_US: i64 = 946_684_800_000_000;
@@ -65,6 +66,22 @@ impl BinaryRows {
         self.next += 1;
         Some(DataRow::new(self.buffer.split(), self.columns.len() as i16))
     }
+
+    /// Appends the message for the next row; returns `false` at the end.
+    ///
+    /// # Errors
+    /// The message would be too long.
+    pub(super) fn put_row(&mut self, out: &mut BytesMut) -> PgWireResult<bool> {
+        if self.next == self.rows {
+            return Ok(false);
+        }
+        put_message(out, DATA_ROW, |out| {
+            out.put_i16(self.columns.len() as i16);
+            self.columns.iter().for_each(|column| column.put(self.next, out));
+        })?;
+        self.next += 1;
+        Ok(true)
+    }
 }
 
 impl Column {
@@ -110,6 +127,21 @@ impl Column {
             _ => out.put_i32(NULL),
         }
     }
+}
+
+/// Appends a message: its type, its length, and what `body` appends.
+///
+/// # Errors
+/// The message would be too long.
+pub(super) fn put_message(out: &mut BytesMut, kind: u8, body: impl FnOnce(&mut BytesMut)) -> PgWireResult<()> {
+    out.put_u8(kind);
+    let start = out.len();
+    out.put_i32(0);
+    body(out);
+    let bytes = out.len() - start;
+    let length = i32::try_from(bytes).map_err(|_| PgWireError::MessageTooLarge(i32::MAX as usize, bytes))?;
+    out[start..start + size_of::<i32>()].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
 
 fn put_value(out: &mut BytesMut, value: &[u8]) {

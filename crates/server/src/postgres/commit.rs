@@ -52,7 +52,13 @@ impl Connection {
 
     /// Writes what was gathered; returns once it has the session's durability.
     pub(super) async fn commit_pending(&self) -> PgWireResult<()> {
-        let (rows, keyed) = self.pending.lock().take();
+        let (rows, keyed) = {
+            let mut pending = self.pending.lock();
+            if pending.is_empty() {
+                return Ok(());
+            }
+            pending.take()
+        };
         match keyed.is_empty() {
             true => self.commit(rows.with_durability(self.durability())).await,
             false => self.commit_all(rows, keyed).await.map(|_| ()),

@@ -169,21 +169,10 @@ impl Connection {
         parameters: &Parameters<'_>,
         format: &Format,
     ) -> PgWireResult<Response> {
-        self.statement_started(&stored.text);
-        self.check(stored.takes)?;
-        if let Some(execute) = &stored.execute {
-            let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
-            if now.to_string() != stored.statement.to_string() {
-                return Err(user_error(
-                    "0A000",
-                    format!("{execute} now refers to a different statement: prepare it again"),
-                ));
-            }
-        }
-        // A temporary table may hide the one that it was prepared for.
-        let is_hidden = self.session()?.writes_temporary(&stored.statement);
+        self.begin_run(stored)?;
         match &stored.plan {
-            Plan::Insert(_) | Plan::Keyed(_) if is_hidden => {
+            // A temporary table may hide the one that it was prepared for.
+            Plan::Insert(_) | Plan::Keyed(_) if self.session()?.writes_temporary(&stored.statement) => {
                 self.run_with_values(stored, None, parameters, format).await
             }
             Plan::Insert(insert) => {
@@ -205,17 +194,7 @@ impl Connection {
                 None => self.run_with_values(stored, None, parameters, format).await,
             },
             Plan::Query(query) => {
-                let session = self.session()?;
-                session.check_transaction().map_err(|e| postgres_error(&e))?;
-                self.commit_pending().await?;
-                let types = query.prepared.parameter_types();
-                let time_type = |place: usize| values::time_type(types.get(place)?.as_ref()?);
-                let target = |place| time_type(place).map_or(Target::Unknown, Target::Time);
-                let values = stored.values(parameters, target, session.zone())?;
-                let running = self.begin_prepared(&session, query, Weight::of(&stored.statement), &values).await;
-                let running = running.map_err(|e| postgres_error(&e))?;
-                query.check(&running)?;
-                query.ran(&running);
+                let running = self.run_prepared(stored, query, parameters).await?;
                 self.respond(running, Some(query.described.fields(format)?))
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
@@ -224,6 +203,42 @@ impl Connection {
             }
             Plan::Other(returns) => self.run_with_values(stored, returns.as_ref(), parameters, format).await,
         }
+    }
+
+    /// Records that a run of a prepared statement begins.
+    ///
+    /// # Errors
+    /// The client may not run it, or its EXECUTE refers to another statement now.
+    pub(super) fn begin_run(&self, stored: &PreparedStatement) -> PgWireResult<()> {
+        self.statement_started(&stored.text);
+        self.check(stored.takes)?;
+        let Some(execute) = &stored.execute else { return Ok(()) };
+        let now = self.session()?.named(execute.clone()).map_err(|e| postgres_error(&e))?;
+        if now.to_string() == stored.statement.to_string() {
+            return Ok(());
+        }
+        Err(user_error("0A000", format!("{execute} now refers to a different statement: prepare it again")))
+    }
+
+    /// Runs a prepared query.
+    pub(super) async fn run_prepared(
+        &self,
+        stored: &PreparedStatement,
+        query: &Query,
+        parameters: &Parameters<'_>,
+    ) -> PgWireResult<Running<ClientSession>> {
+        let session = self.session()?;
+        session.check_transaction().map_err(|e| postgres_error(&e))?;
+        self.commit_pending().await?;
+        let types = query.prepared.parameter_types();
+        let time_type = |place: usize| values::time_type(types.get(place)?.as_ref()?);
+        let target = |place| time_type(place).map_or(Target::Unknown, Target::Time);
+        let values = stored.values(parameters, target, session.zone())?;
+        let running = self.begin_prepared(&session, query, Weight::of(&stored.statement), &values).await;
+        let running = running.map_err(|e| postgres_error(&e))?;
+        query.check(&running)?;
+        query.ran(&running);
+        Ok(running)
     }
 
     /// Runs a prepared write by primary keys; `None` if it must be planned, which includes runs with

@@ -4,16 +4,18 @@
 
 use super::connection::Connection;
 use super::extended::{check_bind, feed_columns};
-use super::prepared_statement::PreparedStatement;
-use super::values::Parameters;
+use super::prepared_statement::{Plan, PreparedStatement};
+use super::rows;
+use super::values::{Fields, Parameters};
 use super::wire::{Checked, Rest};
-use futures::SinkExt;
+use crate::sessions::{ClientSession, Running};
 use pgwire::api::portal::Format;
 use pgwire::api::query::ExtendedQueryHandler;
+use pgwire::api::results::Response;
 use pgwire::api::store::PortalStore;
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState};
 use pgwire::error::PgWireResult;
-use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::Message;
 use pgwire::messages::extendedquery::{BindComplete, Sync as PgSync};
 use pgwire::tokio::server::PgWireMessageServerCodec;
 use std::sync::Arc;
@@ -60,15 +62,35 @@ pub(super) async fn try_handle(socket: &mut Socket, connection: &Connection) -> 
     let Ok(fields) = fields.transpose() else { return Ok(false) };
     connection.set_busy();
     socket.portal_store().rm_portal(DEFAULT_NAME);
-    let response = connection.execute(&stored.statement, &run.parameters, &run.result_format).await;
+    let outcome = outcome_of(connection, &stored.statement, &run).await;
     let bytes = run.bytes;
     socket.get_mut().skip(bytes);
-    socket.feed(PgWireBackendMessage::BindComplete(BindComplete::new())).await?;
+    BindComplete::new().encode(socket.write_buffer_mut())?;
     if let Some(fields) = fields {
         feed_columns(socket, &fields).await?;
     }
-    connection.answer(socket, response?).await?;
+    match outcome? {
+        Outcome::Rows(running, fields) => rows::send(socket, connection, running, &fields).await?,
+        Outcome::Other(response) => connection.answer(socket, response).await?,
+    }
     Ok(true)
+}
+
+/// What a run came to.
+enum Outcome {
+    /// The rows of a query, which is still running perhaps, and its columns.
+    Rows(Running<ClientSession>, Fields),
+    Other(Response),
+}
+
+async fn outcome_of(connection: &Connection, stored: &PreparedStatement, run: &Run<'_>) -> PgWireResult<Outcome> {
+    let Plan::Query(query) = &stored.plan else {
+        return connection.execute(stored, &run.parameters, &run.result_format).await.map(Outcome::Other);
+    };
+    connection.begin_run(stored)?;
+    let running = connection.run_prepared(stored, query, &run.parameters).await?;
+    connection.warn_of(&running);
+    Ok(Outcome::Rows(running, query.described.fields(&run.result_format)?))
 }
 
 /// Parses the run at the front of a buffer: a Bind of the unnamed portal, perhaps a Describe of it
@@ -106,12 +128,11 @@ impl Rest<'_> {
     /// Reads format codes; returns them and their number.
     fn format(&mut self) -> Option<(Format, usize)> {
         let count = self.count()?;
-        let codes = (0..count).map(|_| self.count().map(|code| i16::from(code == 1)));
-        let codes = codes.collect::<Option<Vec<_>>>()?;
-        let format = match codes.as_slice() {
-            [] => Format::UnifiedText,
-            [one] => Format::from(*one),
-            _ => Format::Individual(codes),
+        let mut code = || self.count().map(|code| i16::from(code == 1));
+        let format = match count {
+            0 => Format::UnifiedText,
+            1 => Format::from(code()?),
+            _ => Format::Individual((0..count).map(|_| code()).collect::<Option<_>>()?),
         };
         Some((format, count))
     }

@@ -9,7 +9,8 @@
 //! 3. INSERTs of plain values between two Syncs, or in one simple query, form one batch. It is
 //!    written before the client is told that the server is ready for the next query, with one fsync
 //!    for all of them, shared with every other connection that waits for one.
-//! 4. [`fast_path`]: the fast path for the usual runs of prepared statements, past pgwire.
+//! 4. [`fast_path`]: the fast path for the usual runs of prepared statements, past pgwire; [`rows`]
+//!    sends their rows.
 //! 5. [`values`]: parameters and rows on the wire.
 
 mod binary_rows;
@@ -26,6 +27,7 @@ mod login;
 mod pending;
 mod prepared_statement;
 mod query;
+mod rows;
 mod run;
 mod simple;
 mod startup;

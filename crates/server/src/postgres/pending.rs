@@ -77,6 +77,11 @@ impl Pending {
         !self.keyed.is_empty() && tables.any(|table| self.keys.contains_key(table))
     }
 
+    /// Whether there are no writes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.keyed.is_empty()
+    }
+
     /// Takes all writes.
     pub(super) fn take(&mut self) -> (Batch, Vec<Keyed>) {
         self.memory.release();

@@ -50,6 +50,9 @@ impl Query {
     /// Refuses to send rows if the columns have changed since clients were told of them.
     pub(super) fn check(&self, running: &Running<ClientSession>) -> PgWireResult<()> {
         let gives_these = running.schema().is_some_and(|schema| schema.fields().len() == self.described.count());
+        if gives_these && self.is_first_plan() {
+            return Ok(());
+        }
         let now = if gives_these { self.prepared.schema() } else { Arc::new(Schema::empty()) };
         check_described(self.described.schema(), &now).map_err(|e| postgres_error(&e))
     }

@@ -153,21 +153,23 @@ impl Connection {
 
     /// The response for a statement: its rows if it has columns, else its tag.
     pub(super) fn respond(&self, running: Running<ClientSession>, columns: Option<Fields>) -> PgWireResult<Response> {
-        if let Some(warning) = running.warning() {
-            self.warn(Some(warning));
-        }
+        self.warn_of(&running);
         match columns {
             None => Ok(Response::Execution(Tag::new(running.tag()))),
             Some(columns) => {
-                let zone = self.session()?.zone();
-                // pgwire appends the row count to the tag.
-                let tag = running.tag().rsplit_once(' ').map(|(tag, _)| tag.to_owned());
+                let (zone, verb) = (self.session()?.zone(), running.verb().to_owned());
                 let mut response = values::response(&self.shared, running, columns, zone);
-                if let Some(tag) = tag {
-                    response.set_command_tag(&tag);
-                }
+                // pgwire appends the row count.
+                response.set_command_tag(&verb);
                 Ok(Response::Query(response))
             }
+        }
+    }
+
+    /// Sends what a statement warns of with the next answer.
+    pub(super) fn warn_of(&self, running: &Running<ClientSession>) {
+        if let Some(warning) = running.warning() {
+            self.warn(Some(warning));
         }
     }
 

@@ -440,37 +440,46 @@ pub(super) fn response<S: Deref<Target = Session> + Send + 'static>(
 const TEXT_ROWS: usize = 512;
 
 /// Encodes rows as messages, in a session with this zone. Each message is encoded when it is
-/// requested, in the buffer of the previous one.
+/// requested.
 pub(super) fn encoded(
     fields: Fields,
     batches: impl Stream<Item = PgWireResult<RecordBatch>>,
     zone: Zone,
 ) -> impl Stream<Item = PgWireResult<DataRow>> {
     let rows_of = move |batch: RecordBatch| {
-        let (fields, rows) = (Arc::clone(&fields), batch.num_rows());
-        let mut binary = BinaryRows::of(&batch, &fields);
-        let is_in_wire_format = are_in_wire_format(&batch, &fields);
-        let part_rows = if is_in_wire_format { rows.max(1) } else { TEXT_ROWS };
-        let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
-        let mut encoder: Option<RowEncoder> = None;
-        let next_row = move || {
-            if let Some(binary) = &mut binary {
-                return binary.next_row().map(Ok);
-            }
-            loop {
-                if let Some(row) = encoder.as_mut().and_then(RowEncoder::next_row) {
-                    return Some(row);
-                }
-                let part = parts.next()?;
-                match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields, zone) } {
-                    Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
-                    Err(error) => return Some(Err(postgres_error(&error))),
-                }
-            }
+        let rows: Box<dyn Iterator<Item = _> + Send> = match BinaryRows::of(&batch, &fields) {
+            // Each message takes the memory of the previous one.
+            Some(mut rows) => Box::new(std::iter::from_fn(move || rows.next_row().map(Ok))),
+            None => Box::new(other_rows(batch, &fields, zone)),
         };
-        futures::stream::iter(std::iter::from_fn(next_row))
+        futures::stream::iter(rows)
     };
     batches.map_ok(rows_of).try_flatten()
+}
+
+/// Encodes rows that are not [`BinaryRows`] as messages, in a session with this zone.
+pub(super) fn other_rows(
+    batch: RecordBatch,
+    fields: &Fields,
+    zone: Zone,
+) -> impl Iterator<Item = PgWireResult<DataRow>> + Send + use<> {
+    let (fields, rows) = (Arc::clone(fields), batch.num_rows());
+    let is_in_wire_format = are_in_wire_format(&batch, &fields);
+    let part_rows = if is_in_wire_format { rows.max(1) } else { TEXT_ROWS };
+    let mut parts = (0..rows).step_by(part_rows).map(move |from| batch.slice(from, part_rows.min(rows - from)));
+    let mut encoder: Option<RowEncoder> = None;
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(row) = encoder.as_mut().and_then(RowEncoder::next_row) {
+                return Some(row);
+            }
+            let part = parts.next()?;
+            match if is_in_wire_format { Ok(part) } else { to_wire_format(&part, &fields, zone) } {
+                Ok(part) => encoder = Some(RowEncoder::new(part, Arc::clone(&fields))),
+                Err(error) => return Some(Err(postgres_error(&error))),
+            }
+        }
+    })
 }
 
 #[cfg(test)]
