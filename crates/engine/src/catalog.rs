@@ -89,10 +89,10 @@ impl Catalog {
             None => self.tables.values().collect(),
             Some(ids) => {
                 // Memtables are locked in order of table id.
-                let mut ids = ids.to_vec();
-                ids.sort_unstable();
-                ids.dedup();
-                ids.iter().filter_map(|id| self.tables.get(id)).collect()
+                let mut tables: Vec<&Table> = ids.iter().filter_map(|id| self.tables.get(id)).collect();
+                tables.sort_unstable_by_key(|table| table.schema.id);
+                tables.dedup_by_key(|table| table.schema.id);
+                tables
             }
         };
         // All memtables are locked before any is read, so that a reader sees each batch whole or

@@ -63,6 +63,9 @@ pub(crate) fn push(out: &mut Vec<u8>, column_type: ColumnType, part: KeyPart<'_>
     }
 }
 
+/// Bytes of an encoded number.
+pub(crate) const NUMBER_BYTES: usize = 9;
+
 /// Encodes a whole key.
 pub(crate) fn encode<'a>(types: &[ColumnType], parts: impl IntoIterator<Item = KeyPart<'a>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(16 * types.len());
@@ -96,7 +99,7 @@ fn split(rest: &[u8], column_type: ColumnType) -> Option<(&[u8], &[u8])> {
         None => 0,
         Some(0) => 1,
         Some(_) if column_type.is_bytes() => 1 + text_len(&rest[1..])?,
-        Some(_) => 9,
+        Some(_) => NUMBER_BYTES,
     };
     rest.split_at_checked(len)
 }
@@ -117,7 +120,9 @@ fn text_len(bytes: &[u8]) -> Option<usize> {
 /// Joins encoded columns to a whole key, without trailing NULLs.
 pub(crate) fn join(parts: &[&Vec<u8>]) -> Vec<u8> {
     let used = parts.iter().rposition(|part| part.as_slice() != [0]).map_or(0, |last| last + 1);
-    parts[..used].iter().flat_map(|part| part.iter().copied()).collect()
+    let mut key = Vec::with_capacity(parts[..used].iter().map(|part| part.len()).sum());
+    parts[..used].iter().for_each(|part| key.extend_from_slice(part));
+    key
 }
 
 /// The decoded columns of a key, one per type; NULL for those left out.

@@ -52,7 +52,7 @@ impl PhysicalOptimizerRule for ConcatenateArms {
 
 /// Passes on the rows of each partition of its input in turn.
 #[derive(Debug)]
-struct Concatenate {
+pub(crate) struct Concatenate {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }

@@ -10,8 +10,8 @@
 //!    the query limits its answer to these.
 //! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
 //!    [`gapfill`] and [`asof`] add plan nodes, which [`planner`] plans.
-//! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop. [`kept_plans`]
-//!    are the plans of prepared statements, which take their values from a [`binding`].
+//! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop. The plans of
+//!    prepared statements take their values from a [`binding`]; [`kept`] says what keeping them needs.
 
 pub mod asof;
 pub mod binding;
@@ -26,7 +26,7 @@ pub mod gapfill;
 pub mod insert;
 mod join_keys;
 mod joins;
-pub mod kept_plans;
+pub mod kept;
 pub mod limits;
 mod metadata;
 mod newest_buckets;
@@ -49,3 +49,5 @@ pub mod whole_numbers;
 mod wide_rows;
 mod wide_values;
 mod window;
+
+pub use metadata::counts_rows;

@@ -17,6 +17,7 @@ use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, PhysicalExpr, 
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SortOrderPushdownResult};
@@ -29,6 +30,9 @@ use fleetdb_functions::expressions::LEVEL_BYTES;
 use futures::TryStreamExt;
 use std::fmt;
 use std::sync::Arc;
+
+/// The rows of the first batch for a reader that may stop after few rows.
+const FIRST_ROWS: usize = 64;
 
 /// A scan of one table.
 #[derive(Clone)]
@@ -49,6 +53,8 @@ pub(crate) struct FleetScan {
     condition: Option<Condition>,
     /// The keys of a join, known when it asks for the first row.
     keys: Option<Arc<JoinKeys>>,
+    /// Whether a reader may stop after few rows.
+    may_stop: bool,
 }
 
 /// What a scan reads.
@@ -79,9 +85,22 @@ impl FleetScan {
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
         let (max_rows, segments) = (view.max_rows(), view.segment_totals());
         let reads = Reads::View(view);
-        let (newest_first, condition, keys) = (false, None, None);
-        Self { table, max_rows, segments, reads, request, places, schema, properties, newest_first, condition, keys }
-            .ordered()
+        let (newest_first, condition, keys, may_stop) = (false, None, None, false);
+        let scan = Self {
+            table,
+            max_rows,
+            segments,
+            reads,
+            request,
+            places,
+            schema,
+            properties,
+            newest_first,
+            condition,
+            keys,
+            may_stop,
+        };
+        scan.ordered()
     }
 
     /// The scan that a plan is, with or without the [`CooperativeExec`] that DataFusion puts above
@@ -215,6 +234,11 @@ impl FleetScan {
         self.keys.is_some()
     }
 
+    /// The same scan for a reader that may stop after few rows.
+    fn that_may_stop(&self) -> Self {
+        Self { may_stop: true, ..self.clone() }
+    }
+
     /// The same scan of rows from a time on.
     pub(crate) fn since(&self, from: i64) -> Self {
         let request = ScanRequest { from: self.request.from.max(Some(from)), ..self.request.clone() };
@@ -223,7 +247,8 @@ impl FleetScan {
 
     /// Starts to read a view.
     fn rows(&self, view: &TableView, request: ScanRequest) -> Result<Scan> {
-        let mut request = ScanRequest { newest_first: self.newest_first, ..request };
+        let first_rows = self.may_stop.then_some(FIRST_ROWS);
+        let mut request = ScanRequest { newest_first: self.newest_first, first_rows, ..request };
         let of_join = self.keys.as_ref().and_then(|keys| keys.predicate(view.min_containers()));
         request.key_predicates.extend(of_join);
         let scan = match &self.condition {
@@ -329,7 +354,7 @@ fn levels(expr: &Arc<dyn PhysicalExpr>) -> usize {
 }
 
 /// The rule that lets scans evaluate the conditions of filters above them, so that other columns
-/// are read only for matching rows.
+/// are read only for matching rows. Below a filter that stops after some rows, a scan begins with few.
 #[derive(Debug)]
 pub(crate) struct FilterInScan;
 
@@ -337,11 +362,16 @@ impl PhysicalOptimizerRule for FilterInScan {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|plan| {
             let Some(filter) = plan.downcast_ref::<FilterExec>() else { return Ok(Transformed::no(plan)) };
-            let scan = FleetScan::of(filter.input());
-            match scan.map(|scan| scan.filtered(filter)).transpose()?.flatten() {
-                Some(scan) => Ok(Transformed::yes(scan.in_place_of(filter.input()))),
-                None => Ok(Transformed::no(plan)),
+            let Some(scan) = FleetScan::of(filter.input()) else { return Ok(Transformed::no(plan)) };
+            if let Some(scan) = scan.filtered(filter)? {
+                return Ok(Transformed::yes(scan.in_place_of(filter.input())));
             }
+            if filter.fetch().is_none() {
+                return Ok(Transformed::no(plan));
+            }
+            let scan = scan.that_may_stop().in_place_of(filter.input());
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(Arc::clone(&plan).replace_children(vec![scan], options)?))
         })
         .data()
     }

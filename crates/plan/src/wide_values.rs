@@ -3,19 +3,19 @@
 //! array of texts can hold.
 //!
 //! The rule [`CutForWideValues`] puts a [`CutRows`] below each node whose expressions may have long
-//! constants: literals, results of scalar subqueries, and parameters. The node knows their sizes once it
-//! runs, and cuts its batches accordingly.
+//! constants: literals, results of scalar subqueries, and parameters. Texts that are only compared are not
+//! repeated. The node knows their sizes once it runs, and cuts its batches accordingly.
 
 use crate::plan_nodes::pass_through_plan;
 use crate::wide_rows::parts;
 use arrow::array::RecordBatch;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -66,18 +66,26 @@ impl PhysicalOptimizerRule for CutForWideValues {
     }
 }
 
-/// The constants in a node's expressions that may be long.
+/// The constants in a node's expressions that may be long and are repeated for each row.
 fn wide_values(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
     let mut values = Vec::new();
     plan.apply_expressions(&mut |expr| {
+        values.extend(may_be_wide(expr).then(|| Arc::clone(expr)));
         expr.apply(|part| {
-            if may_be_wide(part) {
-                values.push(Arc::clone(part));
-            }
+            let operands = part.children().into_iter().filter(|operand| may_be_wide(operand));
+            values.extend(operands.filter(|operand| !is_compared(part, operand)).cloned());
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
     Ok(values)
+}
+
+/// Whether an expression compares its operand with other values. Then a text is not repeated.
+fn is_compared(expr: &Arc<dyn PhysicalExpr>, operand: &Arc<dyn PhysicalExpr>) -> bool {
+    use Operator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    let compares = |expr: &BinaryExpr| matches!(expr.op(), Eq | NotEq | Lt | LtEq | Gt | GtEq);
+    let data_type = operand.data_type(&Schema::empty());
+    expr.downcast_ref().is_some_and(compares) && !matches!(data_type, Ok(DataType::List(_)) | Err(_))
 }
 
 fn may_be_wide(expr: &Arc<dyn PhysicalExpr>) -> bool {
@@ -90,13 +98,12 @@ fn may_be_wide(expr: &Arc<dyn PhysicalExpr>) -> bool {
         use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, List, Utf8, Utf8View};
         matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | List(_))
     };
-    (is_call || expr.is::<ScalarSubqueryExpr>())
-        && expr.data_type(&arrow::datatypes::Schema::empty()).is_ok_and(has_length)
+    (is_call || expr.is::<ScalarSubqueryExpr>()) && expr.data_type(&Schema::empty()).is_ok_and(has_length)
 }
 
 /// Passes rows on in batches that are small where the constants of the node above are long.
 #[derive(Clone, Debug)]
-struct CutRows {
+pub(crate) struct CutRows {
     input: Arc<dyn ExecutionPlan>,
     values: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,

@@ -19,6 +19,7 @@ mod keyed;
 mod memory;
 mod not_null;
 mod numeric;
+mod prepared;
 mod process;
 mod read_only;
 mod round_trip;

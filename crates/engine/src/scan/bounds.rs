@@ -76,7 +76,7 @@ pub(crate) struct ScanBounds {
     pub(crate) key_types: Vec<ColumnType>,
     /// Tests for the key columns.
     pub(crate) tests: Vec<KeyTest>,
-    /// The range of every matching key.
+    /// The range of every matching key, if no keys are listed.
     pub(crate) range: KeyRange,
     /// Sorted distinct keys; `None` for all containers.
     pub(crate) keys: Option<Vec<Vec<u8>>>,

@@ -175,6 +175,9 @@ pub struct ScanRequest {
     pub limit: Option<usize>,
     /// Whether each container's rows are returned newest first.
     pub newest_first: bool,
+    /// The number of rows of the first batch, for readers that may stop after few; the following batches
+    /// become larger.
+    pub first_rows: Option<usize>,
 }
 
 /// A condition on one key column.
@@ -354,13 +357,19 @@ impl TableView {
             let passing = keys.into_iter().map(|key| Ok(bounds.passes(&key)?.then_some(key)));
             bounds.keys = Some(passing.filter_map(Result::transpose).collect::<Result<_>>()?);
         }
-        bounds.range = range_of(&bounds.tests, self.schema.key.len());
+        if bounds.keys.is_none() {
+            bounds.range = range_of(&bounds.tests, self.schema.key.len());
+        }
         Ok(bounds)
     }
 
     /// The keys, sorted, if conditions list the values of every key column; `None` if they do not,
     /// or if there are too many.
     fn listed_keys(&self, tests: &[KeyTest]) -> Option<Vec<Vec<u8>>> {
+        if let ([test], [_]) = (tests, self.schema.key.as_slice()) {
+            let any_of = test.any_of.as_ref().filter(|any_of| any_of.len() <= MAX_LISTED_KEYS)?;
+            return Some(any_of.iter().map(|value| key::join(&[value])).collect());
+        }
         let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
         for part in 0..self.schema.key.len() {
             let any_of = tests.iter().find_map(|test| test.any_of.as_ref().filter(|_| test.part == part))?;
@@ -387,7 +396,7 @@ impl TableView {
         })?;
         let column = &self.schema.columns[predicate.column];
         let encode = |value: &Value| -> Result<Vec<u8>> {
-            let mut out = Vec::new();
+            let mut out = Vec::with_capacity(key::NUMBER_BYTES);
             key::push(&mut out, column.column_type, key_part(column, value)?);
             Ok(out)
         };

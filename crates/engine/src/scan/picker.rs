@@ -21,6 +21,9 @@ pub(super) struct PickedRows {
 /// A container's key and runs, and the picks that are left.
 type Ready = (Arc<[KeyValue]>, Option<Arc<[(usize, Run)]>>, Vec<RowSpan>);
 
+/// How many times more rows may be picked each time, after few were picked first.
+const GROWTH: usize = 4;
+
 /// The place of a scan in its sources.
 pub(super) struct Picker {
     sources: Arc<Vec<Source>>,
@@ -30,6 +33,8 @@ pub(super) struct Picker {
     /// The rest of a collection's rows, if they need not be merged.
     collection: Option<CollectionRows>,
     batch_rows: usize,
+    /// The most rows to pick next.
+    next_rows: usize,
     /// The most containers to pick from at once, if their runs are kept.
     max_containers: Option<usize>,
     /// The rows that the limit leaves.
@@ -51,6 +56,7 @@ impl Picker {
             merge: Merge::new(sources, bounds),
             ready: None,
             batch_rows,
+            next_rows: batch_rows,
             max_containers: None,
             left: limit.unwrap_or(usize::MAX),
             newest_first,
@@ -60,6 +66,11 @@ impl Picker {
     /// Picks from at most this many containers at once, with their runs.
     pub(super) fn with_runs(self, max_containers: usize) -> Self {
         Self { max_containers: Some(max_containers), ..self }
+    }
+
+    /// Picks at most this many rows first.
+    pub(super) fn with_first(self, rows: usize) -> Self {
+        Self { next_rows: rows.clamp(1, self.batch_rows), ..self }
     }
 
     pub(super) fn sources(&self) -> &Arc<Vec<Source>> {
@@ -80,7 +91,8 @@ impl Picker {
 
     fn pick(&mut self, memos: &mut [PageMemo]) -> Result<Vec<PickedRows>> {
         let (mut all, mut rows) = (Vec::new(), 0);
-        let most = self.batch_rows.min(self.left);
+        let most = self.next_rows.min(self.left);
+        self.next_rows = self.next_rows.saturating_mul(GROWTH).min(self.batch_rows);
         if let Some(collection) = &mut self.collection {
             while rows < most
                 && let Some((keys, pick)) = collection.next(&self.sources[0], most - rows)?

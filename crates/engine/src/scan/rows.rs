@@ -44,6 +44,7 @@ impl TableView {
         let (batch_rows, row_bytes) = self.batch_size(&sources, places.iter().chain(tested));
         let order = (request.limit, request.newest_first);
         let picker = Picker::new(&self.schema, &sources.list, bounds, batch_rows, order);
+        let picker = picker.with_first(request.first_rows.unwrap_or(batch_rows));
         let reader = BatchReader::new(&self.schema, &sources.list, places, condition);
         let reading = Reading::new(picker, reader, sources, &self.scans, batch_rows * row_bytes);
         Ok(Scan { rows: Rows::Read(Box::new(reading)), newest_first })

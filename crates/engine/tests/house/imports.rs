@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The files that import each other today, by crate. A ratchet: a file that no longer does is
 /// removed from the list, and none may be added.
-const CIRCLES: [(&str, &[&str]); 12] = [
+const CIRCLES: [(&str, &[&str]); 13] = [
     ("engine", &[]),
     ("functions", &[]),
     ("json", &[]),
     ("statement", &[]),
     ("direct", &[]),
     ("plan", &[]),
+    ("kept-plans", &[]),
     ("query", &[]),
     ("pg-catalog", &[]),
     ("postgres", &[]),

@@ -32,7 +32,7 @@ use fleetdb_engine::{BucketSummaries, BucketTotals, ContainerSummaries, Containe
 use fleetdb_functions::bucket::BucketSpans;
 use fleetdb_functions::errors::{engine_error, query_error};
 use outputs::Output;
-pub(crate) use outputs::counts_rows;
+pub use outputs::counts_rows;
 use std::fmt;
 use std::sync::Arc;
 

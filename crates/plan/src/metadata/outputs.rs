@@ -38,7 +38,7 @@ pub(super) enum Output {
 }
 
 /// Whether an aggregate function counts rows, as `count(*)` does.
-pub(crate) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
+pub fn counts_rows(function: &AggregateFunctionExpr) -> bool {
     let is_value = |argument: &Arc<dyn PhysicalExpr>| {
         argument.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
     };

@@ -139,7 +139,10 @@ pub(super) fn put_message(out: &mut BytesMut, kind: u8, body: impl FnOnce(&mut B
     out.put_i32(0);
     body(out);
     let bytes = out.len() - start;
-    let length = i32::try_from(bytes).map_err(|_| PgWireError::MessageTooLarge(i32::MAX as usize, bytes))?;
+    let Ok(length) = i32::try_from(bytes) else {
+        out.truncate(start - size_of::<u8>());
+        return Err(PgWireError::MessageTooLarge(i32::MAX as usize, bytes));
+    };
     out[start..start + size_of::<i32>()].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::clients::shown;
 use crate::error::{postgres_error, told, user_error};
 use crate::sessions::{ClientSession, Running};
 use crate::work::Weight;
-use fleetdb_engine::{Code, ColumnType, Error, Value};
+use fleetdb_engine::{Code, ColumnType, Error};
 use fleetdb_postgres::column_names;
 use fleetdb_query::{Cached, KeyedWrite, Kind, Prepared, Statement, held_bytes};
 use futures::{Sink, SinkExt};
@@ -36,7 +36,13 @@ use pgwire::messages::response::ReadyForQuery;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+
+/// What a run of a prepared statement comes to.
+pub(super) enum Outcome {
+    /// A query, which may still be running, and its columns.
+    Rows(Running<ClientSession>, Fields),
+    Other(Response),
+}
 
 impl Connection {
     /// Prepares a statement without a name. Some drivers do so for each run, so one that is prepared
@@ -169,8 +175,21 @@ impl Connection {
         parameters: &Parameters<'_>,
         format: &Format,
     ) -> PgWireResult<Response> {
+        match self.outcome(stored, parameters, format).await? {
+            Outcome::Rows(running, fields) => self.respond(running, Some(fields)),
+            Outcome::Other(response) => Ok(response),
+        }
+    }
+
+    /// What a run of a prepared statement comes to.
+    pub(super) async fn outcome(
+        &self,
+        stored: &PreparedStatement,
+        parameters: &Parameters<'_>,
+        format: &Format,
+    ) -> PgWireResult<Outcome> {
         self.begin_run(stored)?;
-        match &stored.plan {
+        let response = match &stored.plan {
             // A temporary table may hide the one that it was prepared for.
             Plan::Insert(_) | Plan::Keyed(_) if self.session()?.writes_temporary(&stored.statement) => {
                 self.run_with_values(stored, None, parameters, format).await
@@ -195,21 +214,22 @@ impl Connection {
             },
             Plan::Query(query) => {
                 let running = self.run_prepared(stored, query, parameters).await?;
-                self.respond(running, Some(query.described.fields(format)?))
+                return Ok(Outcome::Rows(running, query.described.fields(format)?));
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other(None) if parameters.values.is_empty() => {
                 self.run(&stored.statement, &stored.kind, format).await
             }
             Plan::Other(returns) => self.run_with_values(stored, returns.as_ref(), parameters, format).await,
-        }
+        };
+        response.map(Outcome::Other)
     }
 
     /// Records that a run of a prepared statement begins.
     ///
     /// # Errors
     /// The client may not run it, or its EXECUTE refers to another statement now.
-    pub(super) fn begin_run(&self, stored: &PreparedStatement) -> PgWireResult<()> {
+    fn begin_run(&self, stored: &PreparedStatement) -> PgWireResult<()> {
         self.statement_started(&stored.text);
         self.check(stored.takes)?;
         let Some(execute) = &stored.execute else { return Ok(()) };
@@ -218,27 +238,6 @@ impl Connection {
             return Ok(());
         }
         Err(user_error("0A000", format!("{execute} now refers to a different statement: prepare it again")))
-    }
-
-    /// Runs a prepared query.
-    pub(super) async fn run_prepared(
-        &self,
-        stored: &PreparedStatement,
-        query: &Query,
-        parameters: &Parameters<'_>,
-    ) -> PgWireResult<Running<ClientSession>> {
-        let session = self.session()?;
-        session.check_transaction().map_err(|e| postgres_error(&e))?;
-        self.commit_pending().await?;
-        let types = query.prepared.parameter_types();
-        let time_type = |place: usize| values::time_type(types.get(place)?.as_ref()?);
-        let target = |place| time_type(place).map_or(Target::Unknown, Target::Time);
-        let values = stored.values(parameters, target, session.zone())?;
-        let running = self.begin_prepared(&session, query, Weight::of(&stored.statement), &values).await;
-        let running = running.map_err(|e| postgres_error(&e))?;
-        query.check(&running)?;
-        query.ran(&running);
-        Ok(running)
     }
 
     /// Runs a prepared write by primary keys; `None` if it must be planned, which includes runs with
@@ -294,27 +293,6 @@ impl Connection {
         let running = move |session: &ClientSession| session.execute_described(statement, Some(&columns));
         let running = self.start(&session, weight, running).await?;
         self.respond(running, Some(returns.described.fields(format)?))
-    }
-
-    /// Starts a prepared query; stays on this thread if the query is likely to be short.
-    pub(super) async fn begin_prepared(
-        &self,
-        session: &ClientSession,
-        query: &Query,
-        weight: Weight,
-        values: &[Value],
-    ) -> Result<Running<ClientSession>, Error> {
-        let (prepared, begun) = (&query.prepared, Instant::now());
-        // What is only read may be in an object store, so a read that was short may be long next time.
-        if query.was_short() && self.shared.store.writer().is_ok() {
-            let session = session.clone();
-            let running = Running::start_short(&self.shared.work, session, |_| prepared.start_kept(values)).await;
-            if let Some(running) = running.transpose() {
-                return self.started(begun, running);
-            }
-        }
-        let running = Running::start_here(&self.shared.work, weight, session.clone(), |_| prepared.start(values)).await;
-        self.started(begun, running)
     }
 
     /// The columns that a statement returns; for a FETCH, the current columns of its cursor.

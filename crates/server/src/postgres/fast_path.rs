@@ -3,29 +3,20 @@
 //! the copies and the portal that pgwire makes. Messages in any other form are left to pgwire.
 
 use super::connection::Connection;
-use super::extended::{check_bind, feed_columns};
-use super::prepared_statement::{Plan, PreparedStatement};
-use super::rows;
-use super::values::{Fields, Parameters};
-use super::wire::{Checked, Rest};
-use crate::sessions::{ClientSession, Running};
+use super::extended::{Outcome, check_bind, feed_columns};
+use super::rows::{self, Socket};
+use super::values::Parameters;
+use super::wire::Rest;
 use pgwire::api::portal::Format;
 use pgwire::api::query::ExtendedQueryHandler;
-use pgwire::api::results::Response;
 use pgwire::api::store::PortalStore;
 use pgwire::api::{ClientInfo, ClientPortalStore, DEFAULT_NAME, PgWireConnectionState};
 use pgwire::error::PgWireResult;
 use pgwire::messages::Message;
 use pgwire::messages::extendedquery::{BindComplete, Sync as PgSync};
-use pgwire::tokio::server::PgWireMessageServerCodec;
-use std::sync::Arc;
-use tokio_util::codec::Framed;
 
 /// Bytes of a message's type and length.
 const HEAD_BYTES: usize = 5;
-
-/// A client's connection.
-pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<Arc<PreparedStatement>>>;
 
 /// One run of a prepared statement.
 struct Run<'a> {
@@ -62,7 +53,7 @@ pub(super) async fn try_handle(socket: &mut Socket, connection: &Connection) -> 
     let Ok(fields) = fields.transpose() else { return Ok(false) };
     connection.set_busy();
     socket.portal_store().rm_portal(DEFAULT_NAME);
-    let outcome = outcome_of(connection, &stored.statement, &run).await;
+    let outcome = connection.outcome(&stored.statement, &run.parameters, &run.result_format).await;
     let bytes = run.bytes;
     socket.get_mut().skip(bytes);
     BindComplete::new().encode(socket.write_buffer_mut())?;
@@ -70,27 +61,13 @@ pub(super) async fn try_handle(socket: &mut Socket, connection: &Connection) -> 
         feed_columns(socket, &fields).await?;
     }
     match outcome? {
-        Outcome::Rows(running, fields) => rows::send(socket, connection, running, &fields).await?,
+        Outcome::Rows(running, fields) => {
+            connection.warn_of(&running);
+            rows::send(socket, connection, running, &fields).await?;
+        }
         Outcome::Other(response) => connection.answer(socket, response).await?,
     }
     Ok(true)
-}
-
-/// What a run came to.
-enum Outcome {
-    /// The rows of a query, which is still running perhaps, and its columns.
-    Rows(Running<ClientSession>, Fields),
-    Other(Response),
-}
-
-async fn outcome_of(connection: &Connection, stored: &PreparedStatement, run: &Run<'_>) -> PgWireResult<Outcome> {
-    let Plan::Query(query) = &stored.plan else {
-        return connection.execute(stored, &run.parameters, &run.result_format).await.map(Outcome::Other);
-    };
-    connection.begin_run(stored)?;
-    let running = connection.run_prepared(stored, query, &run.parameters).await?;
-    connection.warn_of(&running);
-    Ok(Outcome::Rows(running, query.described.fields(&run.result_format)?))
 }
 
 /// Parses the run at the front of a buffer: a Bind of the unnamed portal, perhaps a Describe of it
@@ -128,11 +105,14 @@ impl Rest<'_> {
     /// Reads format codes; returns them and their number.
     fn format(&mut self) -> Option<(Format, usize)> {
         let count = self.count()?;
-        let mut code = || self.count().map(|code| i16::from(code == 1));
-        let format = match count {
-            0 => Format::UnifiedText,
-            1 => Format::from(code()?),
-            _ => Format::Individual((0..count).map(|_| code()).collect::<Option<_>>()?),
+        let codes = self.take(size_of::<u16>() * count)?.as_chunks().0;
+        let is_binary = |code: &[u8; 2]| u16::from_be_bytes(*code) == 1;
+        let format = match codes {
+            [] => Format::UnifiedText,
+            [first, others @ ..] if others.iter().all(|other| is_binary(other) == is_binary(first)) => {
+                Format::from(i16::from(is_binary(first)))
+            }
+            codes => Format::Individual(codes.iter().map(|code| i16::from(is_binary(code))).collect()),
         };
         Some((format, count))
     }

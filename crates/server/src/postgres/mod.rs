@@ -25,6 +25,7 @@ mod fast_path;
 mod kept_plans;
 mod login;
 mod pending;
+mod prepared_query;
 mod prepared_statement;
 mod query;
 mod rows;
@@ -124,7 +125,7 @@ async fn open(
     tls: Option<TlsAcceptor>,
     address: SocketAddr,
     connection: &Arc<Connection>,
-) -> std::io::Result<fast_path::Socket> {
+) -> std::io::Result<rows::Socket> {
     let (stream, is_secure, read) = wire::negotiate(stream, tls, connection.shared.config.requires_tls).await?;
     let codec = PgWireMessageServerCodec::new(DefaultClient::new(address, is_secure));
     let mut socket = Framed::new(Checked::new(stream, read, Arc::clone(connection)), codec);
@@ -135,7 +136,7 @@ async fn open(
 
 /// Handles messages until the client is gone.
 async fn message_loop(
-    socket: &mut fast_path::Socket,
+    socket: &mut rows::Socket,
     connection: &Arc<Connection>,
     login_ends: Instant,
 ) -> std::io::Result<()> {
@@ -187,11 +188,7 @@ async fn message_loop(
 }
 
 /// Reads what has arrived, or waits for more; returns the number of bytes, 0 if the client is gone.
-async fn read_more(
-    socket: &mut fast_path::Socket,
-    connection: &Connection,
-    login_ends: Instant,
-) -> std::io::Result<usize> {
+async fn read_more(socket: &mut rows::Socket, connection: &Connection, login_ends: Instant) -> std::io::Result<usize> {
     if let Some(come) = socket.get_mut().fill().now_or_never() {
         return come;
     }
@@ -222,7 +219,7 @@ fn wrong_message(error: &(dyn std::error::Error + 'static)) -> ErrorInfo {
 }
 
 /// Tells the client why nothing more will be answered.
-async fn close_with_error(socket: &mut fast_path::Socket, why: ErrorInfo) -> std::io::Result<()> {
+async fn close_with_error(socket: &mut rows::Socket, why: ErrorInfo) -> std::io::Result<()> {
     socket.send(PgWireBackendMessage::ErrorResponse(why.into())).await
 }
 

@@ -4,15 +4,21 @@
 use super::SENT_BYTES;
 use super::binary_rows::{BinaryRows, put_message};
 use super::connection::Connection;
-use super::fast_path::Socket;
+use super::prepared_statement::SharedStatement;
 use super::values::{Fields, other_rows};
+use super::wire::Checked;
 use crate::error::postgres_error;
 use crate::sessions::{ClientSession, Running};
 use futures::SinkExt;
 use pgwire::error::PgWireResult;
 use pgwire::messages::Message;
 use pgwire::messages::response::MESSAGE_TYPE_BYTE_COMMAND_COMPLETE as COMMAND_COMPLETE;
+use pgwire::tokio::server::PgWireMessageServerCodec;
 use std::fmt::Write;
+use tokio_util::codec::Framed;
+
+/// A client's connection.
+pub(super) type Socket = Framed<Checked, PgWireMessageServerCodec<SharedStatement>>;
 
 /// Writes the rows of a statement with these columns and the message that ends them. They are sent
 /// whenever the buffer is full.

@@ -1,31 +1,33 @@
 //! A plan node that runs an operator of DataFusion in another way.
 
-use crate::plan_nodes::plan_basics;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use std::fmt;
 use std::sync::Arc;
 
-/// Gives the rows of an operator, given those of its first input.
-pub(super) type Run =
-    fn(&Arc<dyn ExecutionPlan>, SendableRecordBatchStream, Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+/// Gives the rows of a partition of an operator.
+pub(crate) type Run = fn(&Arc<dyn ExecutionPlan>, usize, Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
 
-/// The node. It keeps no state.
+/// The node. A run sees nothing of the previous one.
 #[derive(Debug)]
-pub(super) struct Lean {
+pub(crate) struct Lean {
     operator: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
     run: Run,
 }
 
 impl Lean {
-    /// Runs an operator with one input or more by `run`.
-    pub(super) fn of(operator: Arc<dyn ExecutionPlan>, run: Run) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { properties: Arc::clone(operator.properties()), operator, run })
+    /// Runs an operator by `run`.
+    pub(crate) fn of(operator: Arc<dyn ExecutionPlan>, run: Run) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self { operator, run })
+    }
+
+    /// The operator.
+    pub(crate) fn operator(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.operator
     }
 }
 
@@ -33,9 +35,18 @@ impl Lean {
 ///
 /// # Errors
 /// It is another one.
-pub(super) fn typed<O: ExecutionPlan>(operator: &Arc<dyn ExecutionPlan>) -> Result<&O> {
+pub(crate) fn typed<O: ExecutionPlan>(operator: &Arc<dyn ExecutionPlan>) -> Result<&O> {
     let other = || DataFusionError::Internal(format!("{} is run as another operator", operator.name()));
     operator.downcast_ref().ok_or_else(other)
+}
+
+/// The rows of a partition of an operator's first input.
+pub(crate) fn input(
+    operator: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    operator.children()[0].execute(partition, Arc::clone(context))
 }
 
 impl DisplayAs for Lean {
@@ -49,7 +60,9 @@ impl ExecutionPlan for Lean {
         "Lean"
     }
 
-    plan_basics!();
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.operator.properties()
+    }
 
     fn maintains_input_order(&self) -> Vec<bool> {
         self.operator.maintains_input_order()
@@ -74,8 +87,11 @@ impl ExecutionPlan for Lean {
         Ok(Self::of(Arc::clone(&self.operator).replace_children(children, options)?, self.run))
     }
 
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.operator.children()[0].execute(partition, Arc::clone(&context))?;
-        (self.run)(&self.operator, input, context)
+        (self.run)(&self.operator, partition, context)
     }
 }

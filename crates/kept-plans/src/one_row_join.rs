@@ -2,8 +2,9 @@
 //! key. Its readings need no hash table. If the left side has more rows, DataFusion's `HashJoinExec`
 //! joins them.
 
-use super::begun::run_from_start;
-use super::lean::typed;
+use crate::begun::{from_start, run_over};
+use crate::few::later;
+use crate::lean::{input, typed};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Scalar, UInt32Array};
 use arrow::compute::kernels::cmp::eq;
 use arrow::compute::{and, filter_record_batch, take};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 const MAX_ROW_BYTES: usize = 4 << 10;
 
 /// Whether a join is an inner one that compares [plain](has_plain_values) values, and does no more.
-pub(super) fn is_plain(join: &HashJoinExec) -> bool {
+pub(crate) fn is_plain(join: &HashJoinExec) -> bool {
     let has_plain_type = |(left, right): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)| {
         let of_left = left.data_type(&join.left.schema()).ok();
         let of_right = right.data_type(&join.right.schema()).ok();
@@ -48,12 +49,12 @@ fn has_plain_values(data_type: &DataType) -> bool {
 }
 
 /// The rows of a [plain](is_plain) join whose sides have one partition each.
-pub(super) fn joined(
+pub(crate) fn joined(
     operator: &Arc<dyn ExecutionPlan>,
-    mut left: SendableRecordBatchStream,
+    _partition: usize,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
-    let (operator, schema) = (Arc::clone(operator), operator.schema());
+    let (of, mut left) = (Arc::clone(operator), input(operator, 0, &context)?);
     let rows = async move {
         let (mut read, mut rows, mut bytes) = (Vec::new(), 0, 0);
         while let Some(batch) = left.try_next().await? {
@@ -61,10 +62,10 @@ pub(super) fn joined(
             bytes += values_bytes(&batch)?;
             read.push(batch);
             if rows > 1 || bytes > MAX_ROW_BYTES {
-                return run_from_start(&operator, read, left, context);
+                return run_over(&of, vec![from_start(read, left)], context);
             }
         }
-        let join: &HashJoinExec = typed(&operator)?;
+        let join: &HashJoinExec = typed(&of)?;
         let Some(row) = read.into_iter().find(|batch| batch.num_rows() > 0) else {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(join.schema(), futures::stream::empty())) as _);
         };
@@ -73,7 +74,7 @@ pub(super) fn joined(
         let joined = right.map(move |batch| row.joined(&batch?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(join.schema(), joined)) as _)
     };
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(rows).try_flatten())))
+    Ok(later(operator, rows))
 }
 
 /// The row of the left side.
