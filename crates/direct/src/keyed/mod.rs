@@ -160,14 +160,17 @@ impl KeyedWrite {
         (count < 2 || keys.into_iter().collect::<HashSet<_>>().len() == count).then_some(fitted)
     }
 
-    /// The primary keys of an INSERT's rows, each as a text that only equal keys share; none for other
+    /// The primary keys of an INSERT's rows, each as bytes that only equal keys share; none for other
     /// writes. `None` if a key has a NULL.
-    pub fn inserted_keys(&self, values: &[Value]) -> Option<Vec<String>> {
+    pub fn inserted_keys(&self, values: &[Value]) -> Option<Vec<Vec<u8>>> {
         let Action::Insert { cells, .. } = &self.action else { return Some(Vec::new()) };
         let places = primary_key(&self.schema);
         let key = |cells: &Vec<Cell>| {
-            let key: Vec<&Value> = places.iter().map(|place| cells[*place].value(values, &[])).collect();
-            (!key.contains(&&Value::Null)).then(|| format!("{key:?}"))
+            let mut key = Vec::new();
+            for place in &places {
+                push_key(&mut key, cells[*place].value(values, &[]))?;
+            }
+            Some(key)
         };
         cells.rows.iter().map(key).collect()
     }
@@ -227,6 +230,21 @@ impl KeyedWrite {
         };
         Ok(is_done.then_some(run.made))
     }
+}
+
+/// Appends a value of a key; `None` for NULL. The values of a column have one type: integers take 8 bytes, and
+/// texts begin with their length, so only equal keys have equal bytes.
+fn push_key(key: &mut Vec<u8>, value: &Value) -> Option<()> {
+    match value {
+        Value::Null => return None,
+        Value::Int(number) => key.extend_from_slice(&number.to_be_bytes()),
+        Value::Text(text) => {
+            key.extend_from_slice(&text.len().to_be_bytes());
+            key.extend_from_slice(text.as_bytes());
+        }
+        other => push_key(key, &Value::Text(format!("{other:?}")))?,
+    }
+    Some(())
 }
 
 /// A write while it runs. Its methods return `false` if the statement must be planned.

@@ -40,7 +40,7 @@ use std::sync::atomic::AtomicBool;
 /// What a run of a prepared statement comes to.
 pub(super) enum Outcome {
     /// A query, which may still be running, and its columns.
-    Rows(Running<ClientSession>, Fields),
+    Rows(Box<Running<ClientSession>>, Fields),
     Other(Response),
 }
 
@@ -176,7 +176,7 @@ impl Connection {
         format: &Format,
     ) -> PgWireResult<Response> {
         match self.outcome(stored, parameters, format).await? {
-            Outcome::Rows(running, fields) => self.respond(running, Some(fields)),
+            Outcome::Rows(running, fields) => self.respond(*running, Some(fields)),
             Outcome::Other(response) => Ok(response),
         }
     }
@@ -214,7 +214,7 @@ impl Connection {
             },
             Plan::Query(query) => {
                 let running = self.run_prepared(stored, query, parameters).await?;
-                return Ok(Outcome::Rows(running, query.described.fields(format)?));
+                return Ok(Outcome::Rows(Box::new(running), query.described.fields(format)?));
             }
             Plan::Fetch(_) => self.run(&stored.statement, &stored.kind, format).await,
             Plan::Other(None) if parameters.values.is_empty() => {

@@ -63,7 +63,7 @@ pub(super) async fn try_handle(socket: &mut Socket, connection: &Connection) -> 
     match outcome? {
         Outcome::Rows(running, fields) => {
             connection.warn_of(&running);
-            rows::send(socket, connection, running, &fields).await?;
+            rows::send(socket, connection, *running, &fields).await?;
         }
         Outcome::Other(response) => connection.answer(socket, response).await?,
     }

@@ -18,7 +18,7 @@ pub(super) struct Pending {
     rows: Batch,
     keyed: Vec<Keyed>,
     /// The keys of the rows of `keyed`, by table.
-    keys: HashMap<String, HashSet<String>>,
+    keys: HashMap<String, HashSet<Vec<u8>>>,
     /// Memory of `keyed` and `keys`.
     keyed_bytes: usize,
     memory: MemoryReservation,
@@ -41,9 +41,9 @@ impl Pending {
         &mut self,
         write: &Arc<KeyedWrite>,
         values: Vec<Value>,
-        keys: Vec<String>,
+        keys: Vec<Vec<u8>>,
     ) -> Result<()> {
-        let key_bytes: usize = keys.iter().map(|key| size_of::<String>() + key.len()).sum();
+        let key_bytes: usize = keys.iter().map(|key| size_of::<Vec<u8>>() + key.len()).sum();
         self.keyed_bytes += write.bytes() + key_bytes + values.iter().map(Value::bytes).sum::<usize>();
         self.keys.entry(write.table().name.clone()).or_default().extend(keys);
         self.keyed.push((Arc::clone(write), values));
@@ -63,7 +63,7 @@ impl Pending {
 
     /// Whether a keyed write that inserts rows with these keys, or else changes rows, may be in one batch
     /// with these writes: none of them is of its rows.
-    pub(super) fn is_apart(&self, write: &KeyedWrite, keys: &[String]) -> bool {
+    pub(super) fn is_apart(&self, write: &KeyedWrite, keys: &[Vec<u8>]) -> bool {
         let table = &write.table().name;
         if self.rows.tables().any(|of_rows| of_rows == table) {
             return false;
