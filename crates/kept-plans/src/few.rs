@@ -1,7 +1,6 @@
 //! Operators whose inputs turn out to have few rows.
 
 use crate::begun::{from_start, run_over};
-use crate::lean::input;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
@@ -36,6 +35,15 @@ pub(crate) fn run(
         }
     };
     Ok(later(operator, running))
+}
+
+/// The rows of a partition of an operator's first input.
+pub(crate) fn input(
+    operator: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    operator.children()[0].execute(partition, Arc::clone(context))
 }
 
 /// Rows that a future gives.

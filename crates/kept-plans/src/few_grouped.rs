@@ -1,13 +1,10 @@
 //! Aggregates of few rows. If there are more, DataFusion's `AggregateExec` computes them within the
 //! memory limit.
 
-use crate::few;
-use crate::lean::typed;
+use crate::lean::{matching, typed};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::filter_record_batch;
-use datafusion::common::cast::as_boolean_array;
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -31,18 +28,12 @@ pub(crate) fn is_plain(aggregate: &AggregateExec) -> bool {
         && aggregate.aggr_expr().iter().all(is_supported)
 }
 
-/// The groups of a [plain](is_plain) aggregate.
-pub(crate) fn grouped(
-    operator: &Arc<dyn ExecutionPlan>,
-    _partition: usize,
-    context: Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    few::run(operator, context, |operator, rows| {
-        let aggregate: &AggregateExec = typed(operator)?;
-        let has_groups = !aggregate.group_expr().is_true_no_grouping();
-        let columns = if has_groups { groups(aggregate, &rows) } else { whole(aggregate, &rows) };
-        Ok(RecordBatch::try_new(aggregate.schema(), columns?)?)
-    })
+/// All groups of a [plain](is_plain) aggregate.
+pub(crate) fn grouped(operator: &Arc<dyn ExecutionPlan>, rows: RecordBatch) -> Result<RecordBatch> {
+    let aggregate: &AggregateExec = typed(operator)?;
+    let has_groups = !aggregate.group_expr().is_true_no_grouping();
+    let columns = if has_groups { groups(aggregate, &rows) } else { whole(aggregate, &rows) };
+    Ok(RecordBatch::try_new(aggregate.schema(), columns?)?)
 }
 
 type Filter = Option<Arc<dyn PhysicalExpr>>;
@@ -52,17 +43,12 @@ fn functions(aggregate: &AggregateExec) -> impl Iterator<Item = (&Arc<AggregateF
     aggregate.aggr_expr().iter().zip(aggregate.filter_expr())
 }
 
-/// The rows for which a FILTER is true.
-fn chosen(filter: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<ArrayRef> {
-    filter.evaluate(rows)?.into_array(rows.num_rows())
-}
-
 /// The columns of the row of an aggregate without groups.
 fn whole(aggregate: &AggregateExec, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
     let column = |(function, filter): (&Arc<AggregateFunctionExpr>, &Filter)| {
         let mut accumulator = function.create_accumulator()?;
         let rows = match filter {
-            Some(filter) => &filter_record_batch(rows, as_boolean_array(&chosen(filter, rows)?)?)?,
+            Some(filter) => &filter_record_batch(rows, &matching(filter, rows)?)?,
             None => rows,
         };
         accumulator.update_batch(&evaluate_expressions_to_arrays(&function.expressions(), rows)?)?;
@@ -82,9 +68,8 @@ fn groups(aggregate: &AggregateExec, rows: &RecordBatch) -> Result<Vec<ArrayRef>
     for (function, filter) in functions(aggregate) {
         let mut accumulator = function.create_groups_accumulator()?;
         let values = evaluate_expressions_to_arrays(&function.expressions(), rows)?;
-        let chosen = filter.as_ref().map(|filter| chosen(filter, rows)).transpose()?;
-        let chosen = chosen.as_ref().map(|chosen| as_boolean_array(chosen)).transpose()?;
-        accumulator.update_batch(&values, &group_of_row, chosen, count)?;
+        let chosen = filter.as_ref().map(|filter| matching(filter, rows)).transpose()?;
+        accumulator.update_batch(&values, &group_of_row, chosen.as_ref(), count)?;
         columns.push(accumulator.evaluate(EmitTo::All)?);
     }
     Ok(columns)

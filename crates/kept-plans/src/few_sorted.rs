@@ -2,8 +2,9 @@
 //! `SortPreservingMergeExec` sort all of them within the memory limit.
 
 use crate::begun::{from_start, run_over};
-use crate::few::{self, Few, later, one_batch};
+use crate::few::{Few, later, one_batch};
 use crate::lean::typed;
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -12,16 +13,10 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties};
 use std::sync::Arc;
 
-/// The rows of a sort of one partition.
-pub(crate) fn sorted(
-    operator: &Arc<dyn ExecutionPlan>,
-    _partition: usize,
-    context: Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    few::run(operator, context, |operator, rows| {
-        let sort: &SortExec = typed(operator)?;
-        sort_batch(&rows, sort.expr(), sort.fetch())
-    })
+/// All rows of a sort.
+pub(crate) fn sorted(operator: &Arc<dyn ExecutionPlan>, rows: RecordBatch) -> Result<RecordBatch> {
+    let sort: &SortExec = typed(operator)?;
+    sort_batch(&rows, sort.expr(), sort.fetch())
 }
 
 /// The rows of a merge of partitions that do not wait for each other.

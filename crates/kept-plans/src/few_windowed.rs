@@ -1,10 +1,8 @@
 //! Window functions over few rows, without PARTITION BY. If there are more rows, DataFusion's operators
 //! compute them.
 
-use crate::few;
 use arrow::array::RecordBatch;
 use datafusion::error::Result;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -21,21 +19,15 @@ pub(crate) fn is_plain(operator: &Arc<dyn ExecutionPlan>) -> bool {
     functions(operator).is_some_and(|functions| functions.iter().all(|function| function.partition_by().is_empty()))
 }
 
-/// The rows of a [plain](is_plain) operator.
-pub(crate) fn windowed(
-    operator: &Arc<dyn ExecutionPlan>,
-    _partition: usize,
-    context: Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    few::run(operator, context, |operator, rows| {
-        // Functions must not see a window without rows.
-        if rows.num_rows() == 0 {
-            return Ok(RecordBatch::new_empty(operator.schema()));
-        }
-        let mut columns = rows.columns().to_vec();
-        for function in functions(operator).unwrap_or_default() {
-            columns.push(function.evaluate(&rows)?);
-        }
-        Ok(RecordBatch::try_new(operator.schema(), columns)?)
-    })
+/// All rows of a [plain](is_plain) operator.
+pub(crate) fn windowed(operator: &Arc<dyn ExecutionPlan>, rows: RecordBatch) -> Result<RecordBatch> {
+    // Functions must not see a window without rows.
+    if rows.num_rows() == 0 {
+        return Ok(RecordBatch::new_empty(operator.schema()));
+    }
+    let mut columns = rows.columns().to_vec();
+    for function in functions(operator).unwrap_or_default() {
+        columns.push(function.evaluate(&rows)?);
+    }
+    Ok(RecordBatch::try_new(operator.schema(), columns)?)
 }

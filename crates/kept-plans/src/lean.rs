@@ -1,5 +1,8 @@
 //! A plan node that runs an operator of DataFusion in another way.
 
+use crate::few::{self, AtOnce};
+use arrow::array::{BooleanArray, RecordBatch};
+use datafusion::common::cast::as_boolean_array;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -10,7 +13,16 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Gives the rows of a partition of an operator.
-pub(crate) type Run = fn(&Arc<dyn ExecutionPlan>, usize, Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+type RunPartition = fn(&Arc<dyn ExecutionPlan>, usize, Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+
+/// How an operator runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Run {
+    /// By partition.
+    Partition(RunPartition),
+    /// Makes the only partition at once if the rows of its input are [`few`].
+    AtOnce(AtOnce),
+}
 
 /// The node. A run sees nothing of the previous one.
 #[derive(Debug)]
@@ -20,7 +32,7 @@ pub(crate) struct Lean {
 }
 
 impl Lean {
-    /// Runs an operator by `run`.
+    /// Runs an operator in this way.
     pub(crate) fn of(operator: Arc<dyn ExecutionPlan>, run: Run) -> Arc<dyn ExecutionPlan> {
         Arc::new(Self { operator, run })
     }
@@ -40,13 +52,9 @@ pub(crate) fn typed<O: ExecutionPlan>(operator: &Arc<dyn ExecutionPlan>) -> Resu
     operator.downcast_ref().ok_or_else(other)
 }
 
-/// The rows of a partition of an operator's first input.
-pub(crate) fn input(
-    operator: &Arc<dyn ExecutionPlan>,
-    partition: usize,
-    context: &Arc<TaskContext>,
-) -> Result<SendableRecordBatchStream> {
-    operator.children()[0].execute(partition, Arc::clone(context))
+/// Whether each row of a batch matches a condition.
+pub(crate) fn matching(condition: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<BooleanArray> {
+    Ok(as_boolean_array(&condition.evaluate(batch)?.into_array(batch.num_rows())?)?.clone())
 }
 
 impl DisplayAs for Lean {
@@ -92,6 +100,9 @@ impl ExecutionPlan for Lean {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        (self.run)(&self.operator, partition, context)
+        match self.run {
+            Run::Partition(run) => run(&self.operator, partition, context),
+            Run::AtOnce(at_once) => few::run(&self.operator, context, at_once),
+        }
     }
 }

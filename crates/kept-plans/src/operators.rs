@@ -1,14 +1,13 @@
 //! Chooses how each operator of DataFusion runs, and runs the simple ones without counters.
 
-use crate::lean::{Lean, Run, input, typed};
+use crate::few::input;
+use crate::lean::{Lean, Run, matching, typed};
 use crate::subqueries::after_subqueries;
 use crate::{few_grouped, few_sorted, few_windowed, one_row_case, one_row_join};
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
-use datafusion::common::cast::as_boolean_array;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
@@ -21,24 +20,23 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
-use fleetdb_plan::counts_rows;
-use fleetdb_plan::kept::cuts_rows;
+use fleetdb_plan::kept::{counts_rows, cuts_rows};
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
 
-/// The node that runs an operator in another way, if there is one. Above the operator, `may_stop` says, the plan
-/// may stop after some rows.
+/// The node that runs an operator in another way, if there is one. `may_stop` says that an operator of the plan
+/// may stop reading after some rows.
 pub(crate) fn lean(operator: &Arc<dyn ExecutionPlan>, may_stop: bool) -> Option<Arc<dyn ExecutionPlan>> {
-    let run: Run = if operator.is::<ProjectionExec>() {
-        projected
+    let run = if operator.is::<ProjectionExec>() {
+        Run::Partition(projected)
     } else if operator.is::<FilterExec>() {
-        filtered
+        Run::Partition(filtered)
     } else if has_one_partition(operator) && operator.children().into_iter().all(has_one_partition) {
         of_one_partition(operator, may_stop)?
     } else if operator.is::<UnionExec>() {
-        arm
+        Run::Partition(arm)
     } else if operator.is::<SortPreservingMergeExec>() && has_own_arms(operator.children()[0]) {
-        few_sorted::merged
+        Run::Partition(few_sorted::merged)
     } else {
         return None;
     };
@@ -47,36 +45,38 @@ pub(crate) fn lean(operator: &Arc<dyn ExecutionPlan>, may_stop: bool) -> Option<
 
 /// The run of an operator of one partition whose inputs have one.
 fn of_one_partition(operator: &Arc<dyn ExecutionPlan>, may_stop: bool) -> Option<Run> {
-    // Its rows must not be read at once.
-    let has_cut_rows = operator.children().into_iter().any(cuts_rows);
-    if let Some(aggregate) = operator.downcast_ref::<AggregateExec>() {
-        let gives_groups_early = *aggregate.input_order_mode() != InputOrderMode::Linear;
-        return match aggregate {
-            counting if only_counts_rows(counting) => Some(counted),
-            _ if has_cut_rows || may_stop && gives_groups_early => Some(reset),
-            plain if few_grouped::is_plain(plain) => Some(few_grouped::grouped),
-            _ => Some(reset),
-        };
+    // Rows that were cut must not be put together again.
+    let may_read_all = !operator.children().into_iter().any(cuts_rows);
+    if let Some(aggregate) = operator.downcast_ref() {
+        return Some(if only_counts_rows(aggregate) {
+            Run::Partition(counted)
+        } else if may_read_all && few_grouped::is_plain(aggregate) && !(may_stop && gives_groups_early(aggregate)) {
+            Run::AtOnce(few_grouped::grouped)
+        } else {
+            Run::Partition(reset)
+        });
     }
     if operator.is::<SortExec>() {
-        return Some(few_sorted::sorted);
+        Some(Run::AtOnce(few_sorted::sorted))
+    } else if operator.downcast_ref().is_some_and(one_row_join::is_plain) {
+        Some(Run::Partition(one_row_join::joined))
+    } else if operator.is::<ScalarSubqueryExec>() {
+        Some(Run::Partition(after_subqueries))
+    } else if may_read_all && few_windowed::is_plain(operator) && !may_stop {
+        Some(Run::AtOnce(few_windowed::windowed))
+    } else {
+        (operator.is::<HashJoinExec>() || operator.is::<GlobalLimitExec>()).then_some(Run::Partition(reset))
     }
-    if operator.downcast_ref().is_some_and(one_row_join::is_plain) {
-        return Some(one_row_join::joined);
-    }
-    if operator.is::<ScalarSubqueryExec>() {
-        return Some(after_subqueries);
-    }
-    if few_windowed::is_plain(operator) && !has_cut_rows && !may_stop {
-        return Some(few_windowed::windowed);
-    }
-    (operator.is::<HashJoinExec>() || operator.is::<GlobalLimitExec>()).then_some(reset)
 }
 
-/// Whether an operator ends when it has some rows, although its input may have more.
+/// Whether an operator may stop reading before its input ends.
 pub(crate) fn stops_early(operator: &Arc<dyn ExecutionPlan>) -> bool {
-    let is_limit = operator.is::<GlobalLimitExec>() || operator.fetch().is_some();
-    is_limit && !operator.is::<SortExec>() && !operator.children().is_empty()
+    operator.fetch().is_some() && !operator.is::<SortExec>() && !operator.children().is_empty()
+}
+
+/// Whether an aggregate gives groups before its input ends, because its rows are sorted by them.
+fn gives_groups_early(aggregate: &AggregateExec) -> bool {
+    *aggregate.input_order_mode() != InputOrderMode::Linear
 }
 
 fn has_one_partition(of: &Arc<dyn ExecutionPlan>) -> bool {
@@ -210,9 +210,4 @@ fn counted(
         Ok(RecordBatch::try_new_with_options(Arc::clone(&schema), columns.collect(), &options)?)
     };
     Ok(Box::pin(RecordBatchStreamAdapter::new(operator.schema(), futures::stream::once(count))))
-}
-
-/// Whether each row of a batch matches a condition.
-fn matching(predicate: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<BooleanArray> {
-    Ok(as_boolean_array(&predicate.evaluate(batch)?.into_array(batch.num_rows())?)?.clone())
 }

@@ -1,7 +1,8 @@
-//! What those who keep a plan must know of FleetDB's own nodes.
+//! What must be known of nodes and functions to keep a plan.
 
 use crate::concatenate::Concatenate;
 use crate::metadata::ContainerAggregate;
+pub use crate::metadata::counts_rows;
 use crate::scan::FleetScan;
 use crate::wide_values::CutRows;
 use datafusion::physical_plan::ExecutionPlan;

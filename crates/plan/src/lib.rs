@@ -49,5 +49,3 @@ pub mod whole_numbers;
 mod wide_rows;
 mod wide_values;
 mod window;
-
-pub use metadata::counts_rows;

@@ -15,6 +15,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Methods common to all physical plan nodes that have `properties`.
+#[macro_export]
 macro_rules! plan_basics {
     () => {
         fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
@@ -32,6 +33,7 @@ macro_rules! plan_basics {
 }
 
 /// The method of plan nodes without expressions.
+#[macro_export]
 macro_rules! no_expressions {
     () => {
         fn apply_expressions(
@@ -46,15 +48,16 @@ macro_rules! no_expressions {
 }
 
 /// Methods common to plan nodes without children and expressions.
+#[macro_export]
 macro_rules! leaf_plan {
     () => {
-        crate::plan_nodes::plan_basics!();
+        $crate::plan_basics!();
 
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
             Vec::new()
         }
 
-        crate::plan_nodes::no_expressions!();
+        $crate::no_expressions!();
 
         fn replace_children(
             self: std::sync::Arc<Self>,

@@ -53,8 +53,6 @@ pub(crate) struct FleetScan {
     condition: Option<Condition>,
     /// The keys of a join, known when it asks for the first row.
     keys: Option<Arc<JoinKeys>>,
-    /// Whether a reader may stop after few rows.
-    may_stop: bool,
 }
 
 /// What a scan reads.
@@ -85,22 +83,9 @@ impl FleetScan {
         let properties = one_partition(EquivalenceProperties::new(Arc::clone(&schema)));
         let (max_rows, segments) = (view.max_rows(), view.segment_totals());
         let reads = Reads::View(view);
-        let (newest_first, condition, keys, may_stop) = (false, None, None, false);
-        let scan = Self {
-            table,
-            max_rows,
-            segments,
-            reads,
-            request,
-            places,
-            schema,
-            properties,
-            newest_first,
-            condition,
-            keys,
-            may_stop,
-        };
-        scan.ordered()
+        let (newest_first, condition, keys) = (false, None, None);
+        Self { table, max_rows, segments, reads, request, places, schema, properties, newest_first, condition, keys }
+            .ordered()
     }
 
     /// The scan that a plan is, with or without the [`CooperativeExec`] that DataFusion puts above
@@ -236,7 +221,8 @@ impl FleetScan {
 
     /// The same scan for a reader that may stop after few rows.
     fn that_may_stop(&self) -> Self {
-        Self { may_stop: true, ..self.clone() }
+        let request = ScanRequest { first_rows: Some(FIRST_ROWS), ..self.request.clone() };
+        Self { request, ..self.clone() }
     }
 
     /// The same scan of rows from a time on.
@@ -247,8 +233,7 @@ impl FleetScan {
 
     /// Starts to read a view.
     fn rows(&self, view: &TableView, request: ScanRequest) -> Result<Scan> {
-        let first_rows = self.may_stop.then_some(FIRST_ROWS);
-        let mut request = ScanRequest { newest_first: self.newest_first, first_rows, ..request };
+        let mut request = ScanRequest { newest_first: self.newest_first, ..request };
         let of_join = self.keys.as_ref().and_then(|keys| keys.predicate(view.min_containers()));
         request.key_predicates.extend(of_join);
         let scan = match &self.condition {

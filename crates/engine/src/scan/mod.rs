@@ -71,12 +71,11 @@ impl View {
     /// [`ErrorKind::Input`](crate::ErrorKind::Input) if the table does not exist.
     pub fn table(&self, name: &str) -> Result<&TableView> {
         let names = || self.tables.iter().map(|table| &table.schema.name);
-        match self.place(name) {
-            Some(place) => Ok(&self.tables[place]),
-            None => Err(no_table(name, &self.stored_queries, names())),
-        }
+        let place = self.place(name).ok_or_else(|| no_table(name, &self.stored_queries, names()))?;
+        Ok(&self.tables[place])
     }
 
+    /// The place of a table in the list.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.tables.binary_search_by(|table| table.schema.name.as_str().cmp(name)).ok()
     }
@@ -366,10 +365,6 @@ impl TableView {
     /// The keys, sorted, if conditions list the values of every key column; `None` if they do not,
     /// or if there are too many.
     fn listed_keys(&self, tests: &[KeyTest]) -> Option<Vec<Vec<u8>>> {
-        if let ([test], [_]) = (tests, self.schema.key.as_slice()) {
-            let any_of = test.any_of.as_ref().filter(|any_of| any_of.len() <= MAX_LISTED_KEYS)?;
-            return Some(any_of.iter().map(|value| key::join(&[value])).collect());
-        }
         let mut keys: Vec<Vec<&Vec<u8>>> = vec![Vec::new()];
         for part in 0..self.schema.key.len() {
             let any_of = tests.iter().find_map(|test| test.any_of.as_ref().filter(|_| test.part == part))?;
