@@ -231,6 +231,36 @@ pub(crate) fn unpack_bits_to(bytes: &mut &[u8], len: usize, width: u32, out: &mu
     Ok(())
 }
 
+/// Appends `len` decoded values of `width` bits each (1 to 8) from the front of `packed`.
+///
+/// # Errors
+/// There are too few bytes.
+pub(crate) fn unpack_bytes_to(packed: &[u8], len: usize, width: u32, out: &mut Vec<u8>) -> Result<()> {
+    let total = len.saturating_mul(width as usize).div_ceil(8);
+    let packed = packed.get(..total).ok_or_else(too_short)?;
+    if width == u8::BITS {
+        out.extend_from_slice(packed);
+        return Ok(());
+    }
+    let mask = u8::MAX >> (u8::BITS - width);
+    let end = out.len() + len;
+    out.reserve(len);
+    // Eight values take `width` bytes: one load for all of them.
+    for at in (0..total).step_by(width as usize) {
+        let word = match packed[at..].first_chunk() {
+            Some(eight) => u64::from_le_bytes(*eight),
+            None => {
+                let mut eight = [0; 8];
+                eight[..total - at].copy_from_slice(&packed[at..]);
+                u64::from_le_bytes(eight)
+            }
+        };
+        let values: [u8; 8] = std::array::from_fn(|i| (word >> (i as u32 * width)) as u8 & mask);
+        out.extend_from_slice(&values[..(end - out.len()).min(8)]);
+    }
+    Ok(())
+}
+
 /// Decodes values of any width.
 fn unpack_odd(packed: &[u8], len: usize, width: u32, out: &mut Vec<u64>) {
     /// A value lies within this many bytes from its first byte.

@@ -163,6 +163,13 @@ impl Lane {
         Self::plain(Vec::with_capacity(len), NullMask::default())
     }
 
+    /// A packed lane of values of a byte each, without NULLs, which are added to `base`.
+    pub(crate) fn of_bytes(base: u64, values: Vec<u8>) -> Self {
+        let (len, nulls) = (values.len(), NullMask::default());
+        let lane = Self { base, scale: 1, small: Small::U8(values), len, nulls };
+        if len > 0 && lane.is_constant(0, len) { Self::constant(Some(lane.value(0)), len) } else { lane }
+    }
+
     /// The same value `len` times.
     pub(crate) fn constant(value: Option<u64>, len: usize) -> Self {
         let mut nulls = NullMask::default();
@@ -403,12 +410,15 @@ impl Lane {
     pub(crate) fn pack(&self) -> Self {
         match self.as_plain() {
             Some(values) => Self::packed(values, &self.nulls).unwrap_or_else(|| self.clone()),
-            None => self.clone().into_packed(),
+            None => self.clone(),
         }
     }
 
     /// The same, of a lane that is no longer needed.
     pub(crate) fn into_packed(self) -> Self {
+        if self.as_plain().is_none() {
+            return self;
+        }
         let (values, nulls) = self.into_plain();
         Self::packed(&values, &nulls).unwrap_or_else(|| Self::plain(values, nulls))
     }

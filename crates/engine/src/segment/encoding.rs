@@ -7,9 +7,10 @@
 use super::page_header::{put_varint, take_varint};
 use crate::column_type::{ColumnType, UUID_BYTES};
 use crate::error::{Error, Result};
-use crate::lane::codec::{pack_bits, put_bytes, take_bytes, unpack_bits, unpack_bits_to};
+use crate::lane::codec::{pack_bits, put_bytes, take, take_bytes, unpack_bits, unpack_bits_to};
 use crate::lane::{NullMask, lowest_bits};
 use parquet::basic::Type;
+use std::slice::ChunksExact;
 
 /// How a column's values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Physical {
     }
 
     /// The raw value of 4 stored bytes.
-    fn widen(self, value: u32) -> u64 {
+    pub(super) fn widen(self, value: u32) -> u64 {
         match self {
             Self::Four { signed: true } => value as i32 as u64,
             _ => u64::from(value),
@@ -143,20 +144,25 @@ pub(crate) fn put_byte_stream_split(values: &[u64], physical: Physical, out: &mu
 
 /// Decodes `len` BYTE_STREAM_SPLIT values.
 pub(crate) fn take_byte_stream_split(bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
-    let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
-    if bytes.len() != len * width {
-        return Err(too_short());
-    }
     let mut values = vec![0u64; len];
-    for (byte, stream) in bytes.chunks_exact(len.max(1)).enumerate() {
+    for (byte, stream) in byte_streams(bytes, len, physical)?.enumerate() {
         for (value, &part) in values.iter_mut().zip(stream) {
             *value |= u64::from(part) << (8 * byte);
         }
     }
-    if width == 4 {
+    if matches!(physical, Physical::Four { .. }) {
         values.iter_mut().for_each(|value| *value = physical.widen(*value as u32));
     }
     Ok(values)
+}
+
+/// The first bytes of `len` BYTE_STREAM_SPLIT values, their second bytes, and so on; nothing without values.
+pub(super) fn byte_streams(bytes: &[u8], len: usize, physical: Physical) -> Result<ChunksExact<'_, u8>> {
+    let width = if matches!(physical, Physical::Four { .. }) { 4 } else { 8 };
+    if bytes.len() != len * width {
+        return Err(too_short());
+    }
+    Ok(bytes.chunks_exact(len.max(1)))
 }
 
 /// Values per block of differences: the minimum that the format allows.
@@ -222,26 +228,37 @@ pub(crate) fn put_delta(values: &[u64], physical: Physical, whole_bytes: bool, o
     }
 }
 
-/// Decodes `len` DELTA_BINARY_PACKED values.
-pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
-    let bytes = &mut bytes;
+/// Takes the header of `len` DELTA_BINARY_PACKED values: how many values have one bit width, and the
+/// first value.
+pub(super) fn delta_header(bytes: &mut &[u8], len: usize) -> Result<(usize, u64)> {
     let mut number = || take_varint(bytes).ok_or_else(too_short);
     let block_values = number()?;
     let known = [TIGHT_BLOCK, WHOLE_BYTES_BLOCK].contains(&(block_values as usize));
     if !known || number()? != MINIS as u64 || number()? != len as u64 {
         return Err(Error::damaged("invalid header of delta-packed values"));
     }
-    let mini_values = block_values as usize / MINIS;
-    let mut value = unzigzag(number()?) as u64;
+    Ok((block_values as usize / MINIS, unzigzag(number()?) as u64))
+}
+
+/// Takes the header of a block of differences: the least one, and the bit widths of the differences
+/// minus the least one.
+pub(super) fn block_header(bytes: &mut &[u8]) -> Result<(i64, [u8; MINIS])> {
+    let least = unzigzag(take_varint(bytes).ok_or_else(too_short)?);
+    Ok((least, take(bytes)?))
+}
+
+/// Decodes `len` DELTA_BINARY_PACKED values.
+pub(crate) fn take_delta(mut bytes: &[u8], len: usize, physical: Physical) -> Result<Vec<u64>> {
+    let bytes = &mut bytes;
+    let (mini_values, mut value) = delta_header(bytes, len)?;
     let mut values = Vec::with_capacity(len + mini_values);
     if len > 0 {
         values.push(value);
     }
     while values.len() < len {
-        let least = unzigzag(take_varint(bytes).ok_or_else(too_short)?) as u64;
-        let (widths, rest) = bytes.split_first_chunk::<MINIS>().ok_or_else(too_short)?;
-        *bytes = rest;
-        for &width in widths {
+        let (least, widths) = block_header(bytes)?;
+        let least = least as u64;
+        for width in widths {
             let take = mini_values.min(len - values.len());
             if take == 0 {
                 break;
@@ -321,13 +338,13 @@ fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
 }
 
 /// A piece of a hybrid encoding. With a width of 0, it is a run of zeros.
-enum Piece<'a> {
+pub(super) enum Piece<'a> {
     Run(u64),
     Packed(&'a [u8]),
 }
 
 /// Takes the next piece, and its number of values, at most `left`.
-fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
+pub(super) fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
     let head = take_varint(bytes).ok_or_else(too_short)?;
     let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
     if count == 0 {
@@ -349,6 +366,12 @@ fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piec
     Ok((Piece::Run(u64::from_le_bytes(value)), count.min(left)))
 }
 
+/// Takes the width in bits of a dictionary's codes, which stands before them.
+pub(super) fn code_width(values: &[u8]) -> Result<(u32, &[u8])> {
+    let (&width, codes) = values.split_first().ok_or_else(too_short)?;
+    Ok((u32::from(width), codes))
+}
+
 /// Decodes `len` codes of a dictionary with `entries` entries.
 pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u64>> {
     let mut codes = Vec::with_capacity(len);
@@ -366,7 +389,7 @@ pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usiz
             }
         };
         if codes[looked_at].iter().any(|&code| code >= entries as u64) {
-            return Err(Error::damaged("a code is outside the dictionary"));
+            return Err(outside());
         }
     }
     Ok(codes)
@@ -399,7 +422,11 @@ fn first_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-fn too_short() -> Error {
+pub(super) fn outside() -> Error {
+    Error::damaged("a code is outside the dictionary")
+}
+
+pub(super) fn too_short() -> Error {
     Error::damaged("the page ends within its values")
 }
 

@@ -8,6 +8,7 @@
 //!    [`cache`].
 
 pub(crate) mod amounts;
+mod byte_values;
 pub(crate) mod cache;
 pub(crate) mod compression;
 mod division;

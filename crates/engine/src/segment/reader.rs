@@ -2,6 +2,7 @@
 //!
 //! Each part's checksum is verified before the part is decoded.
 
+use super::byte_values::{looked_up, take_byte_codes, take_lowest_bytes, take_small_deltas};
 use super::cache::{Cache, Cached, Part};
 use super::compression::decompress;
 use super::encoding::{self, Physical};
@@ -363,7 +364,7 @@ impl Segment {
             return Ok(Some(page));
         }
         let page = self
-            .read_page(stored, number)
+            .read_page(stored, number, keep)
             .map_err(|e| e.context(format_args!("segment {}, column {column}, page {number}", self.name)))?;
         let page = Arc::new(if keep { page.packed() } else { page });
         if keep {
@@ -372,7 +373,8 @@ impl Segment {
         Ok(Some(page))
     }
 
-    fn read_page(&self, stored: &StoredPages, number: usize) -> Result<Page> {
+    /// Reads a page. With `pack`, its values are packed directly where that is faster.
+    fn read_page(&self, stored: &StoredPages, number: usize, pack: bool) -> Result<Page> {
         let &(offset, bytes) = stored.pages.get(number).ok_or_else(|| Error::bug("no such page"))?;
         let page = self.file.read_at(offset, bytes)?;
         let (header, body) = checked(&page)?;
@@ -410,7 +412,48 @@ impl Segment {
         if nulls.nulls() != data.nulls {
             return Err(Error::damaged("the page's levels do not match its header"));
         }
+        if pack && data.nulls == 0 {
+            let page = self.byte_values(stored, number_of_group, data.encoding, values, rows)?;
+            if let Some(page) = page {
+                return Ok(page);
+            }
+        }
         self.values(stored, number_of_group, data.encoding, values, nulls, rows)
+    }
+
+    /// Decodes the values of a page without NULLs straight into packed form; `None` if that form has
+    /// more than a byte for each.
+    fn byte_values(
+        &self,
+        stored: &StoredPages,
+        number_of_group: usize,
+        form: Encoding,
+        values: &[u8],
+        rows: usize,
+    ) -> Result<Option<Page>> {
+        let physical = Physical::of(stored.column_type);
+        match form {
+            Encoding::Dictionary => {
+                let (width, codes) = encoding::code_width(values)?;
+                if width > u8::BITS {
+                    return Ok(None);
+                }
+                let dictionary = self.dictionary(stored, number_of_group)?;
+                let entries = if physical.is_bytes() { dictionary.len() } else { dictionary.raw.len() };
+                let codes = take_byte_codes(codes, rows, width, entries)?;
+                if physical.is_bytes() {
+                    return Ok(Some(Page::Codes(Lane::of_bytes(0, codes), dictionary)));
+                }
+                Ok(looked_up(&codes, &dictionary.raw).map(Page::Raw))
+            }
+            Encoding::DeltaBinaryPacked if !physical.is_bytes() => {
+                Ok(take_small_deltas(values, rows, physical)?.map(Page::Raw))
+            }
+            Encoding::ByteStreamSplit if !physical.is_bytes() => {
+                Ok(take_lowest_bytes(values, rows, physical)?.map(Page::Raw))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Decodes the values of `rows` rows of a page.
@@ -427,8 +470,7 @@ impl Segment {
         let len = rows - nulls.nulls();
         if form == Encoding::Dictionary {
             let dictionary = self.dictionary(stored, number_of_group)?;
-            let (&width, codes) = values.split_first().ok_or_else(|| Error::damaged("the page is too short"))?;
-            let width = u32::from(width);
+            let (width, codes) = encoding::code_width(values)?;
             if physical.is_bytes() {
                 let codes = encoding::take_codes(codes, len, width, dictionary.len())?;
                 return Ok(Page::Codes(Lane::spread(codes, nulls, rows), dictionary));

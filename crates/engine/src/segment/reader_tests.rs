@@ -126,6 +126,29 @@ fn odd_shapes_come_back() {
 }
 
 #[test]
+fn pages_have_the_same_values_packed_and_unpacked() {
+    for (containers, each) in [(1, 1), (1, PAGE_ROWS + 1), (300, 40)] {
+        let storage = MemoryStorage::new();
+        let segment = written(&storage, containers, each, 0);
+        let other = Segment::open(storage.as_ref(), "s", SegmentId(1), &Arc::new(Cache::new(1 << 20))).unwrap();
+        for column in (0..4).map(ColumnId) {
+            for place in segment.places(column, 0, containers * each) {
+                let packed = segment.page(column, place.page, true).unwrap().unwrap();
+                let plain = other.page(column, place.page, false).unwrap().unwrap();
+                for row in 0..place.rows {
+                    assert_eq!(
+                        packed.value(row),
+                        plain.value(row),
+                        "column {column}, row {row} of page {}",
+                        place.page
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn long_texts_have_pages_of_fewer_rows() {
     let (storage, rows) = (MemoryStorage::new(), ROW_GROUP_ROWS + PAGE_ROWS + 5);
     let segment = written(&storage, 1, rows, 100);
