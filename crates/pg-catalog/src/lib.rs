@@ -125,7 +125,11 @@ impl PgCatalog {
 
     /// Parses a text whose fragments of clients have been replaced.
     fn parse_replaced(&self, shown: &Shown, session: &SessionParts, text: String) -> Result<Vec<ParsedStatement>> {
-        let registered = self.0.get_or_init(|| set_up(shown, session).map_err(engine_error));
+        let registered = self.0.get_or_init(|| {
+            let registered = set_up(shown, session).map_err(engine_error);
+            session.planning.forget();
+            registered
+        });
         let registered = registered.as_ref().map_err(Clone::clone)?;
         let text = without_sequence_casts(table_as_select(text));
         let statements = registered.parser.parse(&subqueries::shielded(text)).map_err(syntax_error)?;

@@ -10,7 +10,8 @@
 //!    the query limits its answer to these.
 //! 3. [`functions`] registers `fleetdb-functions` and GridDB's operations ([`time_rows`]).
 //!    [`gapfill`] and [`asof`] add plan nodes, which [`planner`] plans.
-//! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop. The plans of
+//! 4. [`rules`] lists the optimizer rules of a session, which its [`limits`] may stop.
+//!    [`logical_optimizer`] and `where_needed` leave out those that cannot change a plan. The plans of
 //!    prepared statements take their values from a [`binding`]; [`kept`] says what keeping them needs.
 
 pub mod asof;
@@ -28,6 +29,7 @@ mod join_keys;
 mod joins;
 pub mod kept;
 pub mod limits;
+pub mod logical_optimizer;
 mod metadata;
 mod newest_buckets;
 pub mod nullable_subqueries;
@@ -45,6 +47,7 @@ pub mod table;
 pub mod temporary;
 mod time_buckets;
 mod time_rows;
+mod where_needed;
 pub mod whole_numbers;
 mod wide_rows;
 mod wide_values;

@@ -10,23 +10,27 @@ use crate::newest_buckets::NewestBucketsFirst;
 use crate::runs::AggregateRuns;
 use crate::scan::FilterInScan;
 use crate::sorts::SortForCheck;
+use crate::where_needed::where_needed;
 use crate::wide_values::CutForWideValues;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use fleetdb_functions::errors::query_error;
 use std::sync::Arc;
 
-/// DataFusion's logical optimizer rules, with a check before each.
-pub fn logical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// Logical optimizer rules, with a check before each.
+pub fn logical_rules(
+    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+    limits: &Arc<Limits>,
+) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let check: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(CancelCheck(Arc::clone(limits)));
-    Optimizer::new().rules.into_iter().flat_map(|rule| [Arc::clone(&check), rule]).collect()
+    rules.into_iter().flat_map(|rule| [Arc::clone(&check), rule]).collect()
 }
 
-/// The physical optimizer rules of DataFusion and FleetDB.
+/// The physical optimizer rules of DataFusion, each for the plans that it can change, and of FleetDB.
 pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     // DataFusion's second run of this rule swaps a projection with a filter to which the first run
@@ -38,6 +42,7 @@ pub fn physical_rules(limits: &Arc<Limits>) -> Vec<Arc<dyn PhysicalOptimizerRule
     if let Some(check) = rules.iter().rposition(|rule| rule.name() == "SanityCheckPlan") {
         rules.insert(check, Arc::new(SortForCheck));
     }
+    let mut rules: Vec<_> = rules.into_iter().map(where_needed).collect();
     // Before the rules that rely on the order of rows.
     if let Some(selection) = rules.iter().position(|rule| rule.name() == "join_selection") {
         rules.insert(selection, Arc::new(BuildFromCollection));

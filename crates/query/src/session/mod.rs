@@ -10,6 +10,7 @@ mod parameters;
 mod parse;
 pub(crate) mod plan_cache;
 mod planning;
+pub(crate) mod planning_state;
 pub(crate) mod prepared;
 mod prepared_query;
 mod run;
@@ -22,6 +23,7 @@ use crate::dialect::{Dialect, SessionParts};
 use crate::runtime::{QueryRuntime, task_context};
 use crate::session::column_types::ColumnTypes;
 use crate::session::plan_cache::{KeptMemory, PlanCache};
+use crate::session::planning_state::KeptState;
 use crate::session::prepared_query::KeptQuery;
 use crate::settings::SessionSettings;
 use crate::transaction::{SharedSettings, Transaction};
@@ -33,6 +35,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::DmlStatement;
+use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use fleetdb_engine::{ColumnType, Database, Reader, Result, TableId, TableSchema, View};
 use fleetdb_functions::concat_texts::BoundTexts;
@@ -46,6 +49,7 @@ use fleetdb_plan::finer_times::FinerTimes;
 use fleetdb_plan::functions;
 use fleetdb_plan::gapfill::FillGaps;
 use fleetdb_plan::limits::{BudgetPool, Canceller, Limits};
+use fleetdb_plan::logical_optimizer::LogicalOptimizer;
 use fleetdb_plan::nullable_subqueries::NullableSubqueries;
 use fleetdb_plan::planner::FleetPlanner;
 use fleetdb_plan::rules::{logical_rules, physical_rules};
@@ -86,6 +90,8 @@ pub struct Session {
     pub(crate) context: SessionContext,
     /// The context that plans run in. Only SET and RESET of DataFusion's settings replace it.
     pub(crate) tasks: Mutex<Arc<TaskContext>>,
+    planning: Arc<KeptState>,
+    optimizer: LogicalOptimizer,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
     pub(crate) limits: Arc<Limits>,
@@ -135,6 +141,7 @@ impl Session {
     #[must_use]
     pub fn with_files(self, files: Files) -> Self {
         read_files::register(&self.context, &files);
+        self.planning.forget();
         Self { files, ..self }
     }
 
@@ -184,7 +191,7 @@ impl Session {
             .with_analyzer_rule(Arc::new(FinerTimes))
             .with_analyzer_rule(Arc::new(ComputedColumns))
             .with_analyzer_rule(Arc::new(NullableSubqueries))
-            .with_optimizer_rules(logical_rules(&limits))
+            .with_optimizer_rules(logical_rules(Optimizer::new().rules, &limits))
             .with_type_planner(Arc::new(ColumnTypes::default()))
             .with_query_planner(Arc::new(FleetPlanner))
             .with_physical_optimizer_rules(physical_rules(&limits))
@@ -197,12 +204,20 @@ impl Session {
         read_files::register(&context, &files);
         let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory(), &temporaries)));
         let settings = SharedSettings(Arc::clone(&transaction));
-        let parts = SessionParts { context: context.clone(), tables: Arc::clone(&tables), settings };
+        let planning = Arc::new(KeptState::default());
+        let parts = SessionParts {
+            context: context.clone(),
+            planning: Arc::clone(&planning),
+            tables: Arc::clone(&tables),
+            settings,
+        };
         dialect.register(parts).map_err(engine_error)?;
         let session = Self {
             store,
             context,
             tasks,
+            planning,
+            optimizer: LogicalOptimizer::new(&limits),
             tables,
             runtime: Arc::new(runtime),
             limits,

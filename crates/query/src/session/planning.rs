@@ -3,10 +3,11 @@
 use crate::answer::Answer;
 use crate::runtime::task_context;
 use crate::session::Session;
+use crate::session::planning_state::PlanningState;
 use datafusion::error::Result as PlanResult;
-use datafusion::execution::TaskContext;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as ParsedStatement;
 use datafusion::sql::sqlparser::ast::{
     DataType, ExactNumberInfo, Expr, Query, Statement as SqlStatement, Value as Literal,
@@ -65,9 +66,9 @@ impl Session {
         if let ParsedStatement::Statement(sql) = &mut statement {
             keep_long_numbers(sql);
         }
-        let state = self.context.state();
+        let state = self.planning_state();
         let plan = self.runtime.block_on(state.statement_to_plan(statement)).and_then(checked_size)?;
-        self.dialect.typed(with_exact_numbers(plan)?, self.zone.get(), &state)
+        self.dialect.typed(with_exact_numbers(plan)?, self.zone.get(), &*state)
     }
 
     /// Starts a plan. Its rows are computed when the answer is read.
@@ -76,17 +77,41 @@ impl Session {
     }
 
     pub(crate) fn start_watched(&self, plan: LogicalPlan, watch: Watch) -> Result<Answer> {
-        let may_configure = matches!(plan, LogicalPlan::Statement(_));
-        let start = async {
-            let physical = self.context.execute_logical_plan(plan).await?.create_physical_plan().await?;
-            if may_configure {
-                let changed = task_context(&self.context.state());
-                *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = changed;
-            }
-            execute_stream(physical, self.task_context())
-        };
-        let stream = self.runtime.block_on(watch.until_stopped(start))?.map_err(engine_error)?;
+        let stream = self.runtime.block_on(watch.until_stopped(self.rows_of_plan(plan)))?.map_err(engine_error)?;
         Ok(Answer::rows(stream, Arc::clone(&self.runtime), watch).holding(self.tables.shown()))
+    }
+
+    /// Starts a plan.
+    pub(crate) async fn rows_of_plan(&self, plan: LogicalPlan) -> PlanResult<SendableRecordBatchStream> {
+        let physical = match plan {
+            LogicalPlan::Statement(_) => self.configured(plan).await?,
+            plan => {
+                let state = self.planning_state();
+                let plan = self.optimizer.optimize(plan, &state)?;
+                state.query_planner().create_physical_plan(&plan, &*state).await?
+            }
+        };
+        execute_stream(physical, self.task_context())
+    }
+
+    /// Runs a statement that sets or resets a setting of DataFusion.
+    async fn configured(&self, plan: LogicalPlan) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let answer = self.context.execute_logical_plan(plan).await;
+        // It may have changed the setting even if it failed.
+        self.planning.forget();
+        let changed = task_context(&self.context.state());
+        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = changed;
+        answer?.create_physical_plan().await
+    }
+
+    /// The state for planning a statement that begins now.
+    pub(crate) fn planning_state(&self) -> PlanningState<'_> {
+        self.planning.begin(&self.context)
+    }
+
+    /// Analyzes and optimizes a plan.
+    pub(crate) fn optimized(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.optimizer.optimize(plan, &self.planning_state()).map_err(engine_error)
     }
 
     /// The context that plans run in.

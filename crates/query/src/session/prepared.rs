@@ -419,13 +419,14 @@ impl Plan {
                 _made: session.made.take(),
             });
         }
-        let state = session.context.state();
-        let optimized = state.optimize(&logical).map_err(engine_error)?;
-        let can_be_kept = !has_functions_of_the_moment(&logical) && reads_only_tables(&optimized);
+        let of_the_moment = has_functions_of_the_moment(&logical);
+        let optimized = session.optimized(logical)?;
+        let can_be_kept = !of_the_moment && reads_only_tables(&optimized);
         let bound = if can_be_kept { with_bound_parameters(&optimized, binding).map_err(engine_error)? } else { None };
         let kept = match bound {
             Some(bound) => {
-                let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&bound, &state));
+                let state = session.planning_state();
+                let physical = session.runtime.block_on(state.query_planner().create_physical_plan(&bound, &*state));
                 // Where a plan needs a constant, each run is planned with its values.
                 physical.and_then(KeptPlan::new).ok().map(|plan| Kept {
                     binding: Arc::clone(binding),

@@ -101,7 +101,7 @@ impl Session {
 
     /// Finds what to delete. Rows are read only if necessary, or if `gives_rows` is set.
     fn found(&self, view: &View, schema: &Arc<TableSchema>, input: LogicalPlan, gives_rows: bool) -> Result<Found> {
-        let plan = self.context.state().optimize(&input).map_err(engine_error)?;
+        let plan = self.optimized(input.clone())?;
         let table = view.table(&schema.name)?;
         let by_container = match condition(&plan) {
             Condition::Nothing => Some((Batch::new(), 0)),

@@ -209,7 +209,7 @@ impl Session {
         mut take: impl FnMut(RecordBatch) -> Result<bool>,
     ) -> Result<bool> {
         let rows = async {
-            let mut stream = self.context.execute_logical_plan(plan).await?.execute_stream().await?;
+            let mut stream = self.rows_of_plan(plan).await?;
             while let Some(batch) = stream.next().await {
                 match take(batch?) {
                     Ok(true) => {}
