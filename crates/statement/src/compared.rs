@@ -3,7 +3,7 @@
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Whitespace};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use fleetdb_engine::Value;
 use std::fmt::Write;
 
@@ -56,22 +56,26 @@ impl ComparedLiterals {
     /// `SELECT 1` of connection pools: the value of a function may change.
     pub fn of(text: &str) -> Option<Self> {
         let start = text.trim_start();
-        if text.len() > MAX_TEXT_BYTES || !start.get(..6)?.eq_ignore_ascii_case("select") {
+        let may_select = start.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select"));
+        if text.len() > MAX_TEXT_BYTES || !(may_select || start.starts_with("/*") || start.starts_with("--")) {
             return None;
         }
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, start).with_unescape(false).tokenize().ok()?;
         let code: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+        if !code.first().is_some_and(|token| is_keyword(token, Keyword::SELECT)) {
+            return None;
+        }
         let mut found = Self { text: String::with_capacity(start.len()), values: Vec::new() };
         // The number of the next token without spaces, and whether a condition may have begun.
         let (mut number, mut is_in_condition, mut reads) = (0, false, false);
         for token in &tokens {
             match token {
-                Token::Whitespace(Whitespace::Space | Whitespace::Tab | Whitespace::Newline) => found.text.push(' '),
-                // A comment may hold anything; a text may have other statements behind a semicolon.
-                Token::Whitespace(_) | Token::Placeholder(_) | Token::SemiColon if number + 1 < code.len() => {
-                    return None;
-                }
-                Token::Whitespace(_) | Token::Placeholder(_) => return None,
+                // Programs write into comments where a statement comes from: each may be another one.
+                Token::Whitespace(_) if found.text.is_empty() => {}
+                Token::Whitespace(_) => found.text.push(' '),
+                Token::Placeholder(_) => return None,
+                // A text may have other statements behind a semicolon.
+                Token::SemiColon if number + 1 < code.len() => return None,
                 Token::SemiColon => {}
                 token => {
                     is_in_condition |= is_keyword(token, Keyword::WHERE) || is_keyword(token, Keyword::ON);

@@ -40,6 +40,12 @@ fn compared_literals_become_parameters() {
             "SELECT a FROM t WHERE (a) IN (1, 2) AND NOT IN (3) AND f(4, 5) AND b IN (SELECT 6) AND c = ANY(7) AND d = $1",
             vec![Value::Int(8)],
         ),
+        // Programs say in comments where a statement comes from.
+        (
+            "/* report */ SELECT a/*b*/FROM t WHERE id = 1 -- = 2\n AND b = /* 3; /* 4 */ */ 5 /*traceparent='00-4b-01'*/",
+            "SELECT a FROM t WHERE id = $1   AND b =   $2  ",
+            vec![Value::Int(1), Value::Int(5)],
+        ),
         ("SELECT 1;", "SELECT 1", Vec::new()),
         ("SELECT 1 + 2, 'a'", "SELECT 1 + 2, 'a'", Vec::new()),
         ("SELECT 1 AS one, CAST(2 AS bigint)", "SELECT 1 AS one, CAST(2 AS bigint)", Vec::new()),
@@ -68,7 +74,9 @@ fn other_texts_stay() {
         "INSERT INTO t SELECT 1 WHERE a = 2",
         "SELECT a FROM t WHERE id = $1 AND b = 2",
         "SELECT a FROM t WHERE id = 1; SELECT a FROM t WHERE id = 2",
-        "SELECT a FROM t WHERE id = 1 -- note",
+        "-- SELECT a FROM t WHERE id = 1",
+        "/* a */ UPDATE t SET a = 1 WHERE id = 1",
+        "SELECT a FROM t WHERE id = 1 /* open",
         "SELECT a FROM t WHERE id = 1 AND b = E'\\n'",
         "SELECT a FROM t WHERE id = 1 AND b = $$x$$",
         "SELECT 'open FROM t WHERE id = 1",
