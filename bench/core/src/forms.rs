@@ -4,10 +4,11 @@ use crate::statement::{Draw, Form, HOURS, MINUTE_NS, Parameter, SITES, START_NS,
 use crate::table::Column;
 use crate::table::ColumnType::{Float, Int, Text, Time};
 use rand::Rng;
+use std::borrow::Cow;
 
 /// A statement that returns no rows and is the same in each SQL.
 const fn write(name: &'static str, text: &'static str, draw: fn(&mut Draw) -> Vec<Parameter>) -> Form {
-    Form { name, text, mariadb: None, columns: &[], draw }
+    Form { name, text: Cow::Borrowed(text), mariadb: None, columns: &[], draw }
 }
 
 const fn read(
@@ -16,7 +17,7 @@ const fn read(
     columns: &'static [Column],
     draw: fn(&mut Draw) -> Vec<Parameter>,
 ) -> Form {
-    Form { name, text, mariadb: None, columns, draw }
+    Form { name, text: Cow::Borrowed(text), mariadb: None, columns, draw }
 }
 
 /// The statements, in the order in which they are measured: those that delete come last.
@@ -99,8 +100,8 @@ pub const FORMS: &[Form] = &[
     ),
     Form {
         name: "a constant",
-        text: "SELECT CAST(1 AS BIGINT)",
-        mariadb: Some("SELECT 1"),
+        text: Cow::Borrowed("SELECT CAST(1 AS BIGINT)"),
+        mariadb: Some(Cow::Borrowed("SELECT 1")),
         columns: &[("one", Int)],
         draw: |_| Vec::new(),
     },
@@ -274,36 +275,40 @@ pub const FORMS: &[Form] = &[
     }),
     Form {
         name: "upsert, one column",
-        text: "INSERT INTO meters (id, site, last_reading) VALUES (?, ?, ?) \
+        text: Cow::Borrowed(
+            "INSERT INTO meters (id, site, last_reading) VALUES (?, ?, ?) \
                ON CONFLICT (id) DO UPDATE SET last_reading = excluded.last_reading",
-        mariadb: Some(
+        ),
+        mariadb: Some(Cow::Borrowed(
             "INSERT INTO meters (id, site, last_reading) VALUES (?, ?, ?) \
              ON DUPLICATE KEY UPDATE last_reading = VALUES(last_reading)",
-        ),
+        )),
         columns: &[],
         draw: |draw| vec![draw.id(), draw.site(), draw.time()],
     },
     Form {
         name: "upsert, a counter",
-        text: "INSERT INTO meters (id, n) VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET n = meters.n + 1",
-        mariadb: Some("INSERT INTO meters (id, n) VALUES (?, 1) ON DUPLICATE KEY UPDATE n = n + 1"),
+        text: Cow::Borrowed("INSERT INTO meters (id, n) VALUES (?, 1) ON CONFLICT (id) DO UPDATE SET n = meters.n + 1"),
+        mariadb: Some(Cow::Borrowed("INSERT INTO meters (id, n) VALUES (?, 1) ON DUPLICATE KEY UPDATE n = n + 1")),
         columns: &[],
         draw: |draw| vec![draw.id()],
     },
     Form {
         name: "upsert, a sum",
-        text: "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) \
+        text: Cow::Borrowed(
+            "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) \
                ON CONFLICT (meter, ts) DO UPDATE SET kwh = readings.kwh + excluded.kwh",
-        mariadb: Some(
-            "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE kwh = kwh + VALUES(kwh)",
         ),
+        mariadb: Some(Cow::Borrowed(
+            "INSERT INTO readings (meter, ts, kwh) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE kwh = kwh + VALUES(kwh)",
+        )),
         columns: &[],
         draw: |draw| vec![draw.id(), draw.time(), draw.amount()],
     },
     Form {
         name: "insert unless there",
-        text: "INSERT INTO meters (id, site) VALUES (?, ?) ON CONFLICT (id) DO NOTHING",
-        mariadb: Some("INSERT IGNORE INTO meters (id, site) VALUES (?, ?)"),
+        text: Cow::Borrowed("INSERT INTO meters (id, site) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"),
+        mariadb: Some(Cow::Borrowed("INSERT IGNORE INTO meters (id, site) VALUES (?, ?)")),
         columns: &[],
         draw: |draw| vec![draw.id(), draw.site()],
     },
@@ -334,9 +339,11 @@ pub const FORMS: &[Form] = &[
     ),
     Form {
         name: "upsert, all columns",
-        text: "INSERT INTO meters (id, site, n, total, last_reading) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
+        text: Cow::Borrowed(
+            "INSERT INTO meters (id, site, n, total, last_reading) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET \
                site = excluded.site, n = excluded.n, total = excluded.total, last_reading = excluded.last_reading",
-        mariadb: Some("REPLACE INTO meters (id, site, n, total, last_reading) VALUES (?, ?, ?, ?, ?)"),
+        ),
+        mariadb: Some(Cow::Borrowed("REPLACE INTO meters (id, site, n, total, last_reading) VALUES (?, ?, ?, ?, ?)")),
         columns: &[],
         draw: |draw| vec![draw.id(), draw.site(), draw.count(), draw.amount(), draw.time()],
     },

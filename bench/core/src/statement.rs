@@ -4,6 +4,7 @@ use crate::table::{Column, ColumnType, Table};
 use ColumnType::{Float, Int, Text, Time};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use std::borrow::Cow;
 
 /// When the readings begin, in nanoseconds since 1970: 1 January 2026.
 pub const START_NS: i64 = 1_767_225_600_000_000_000;
@@ -30,13 +31,35 @@ pub struct Form {
     /// Its name in the report.
     pub name: &'static str,
     /// Its text, with `?` for each parameter, which occurs once.
-    pub text: &'static str,
+    pub text: Cow<'static, str>,
     /// Its text in MariaDB's SQL, if that differs.
-    pub mariadb: Option<&'static str>,
+    pub mariadb: Option<Cow<'static, str>>,
     /// The columns of its rows; none for a write.
     pub columns: &'static [Column],
     /// Draws its parameters.
     pub draw: fn(&mut Draw) -> Vec<Parameter>,
+}
+
+impl Form {
+    /// The statement with other spaces for each number below 65,536, if its text has four: its text is
+    /// new to a database, which plans it.
+    pub fn spaced(&self, number: u64) -> Self {
+        let text = spaced(&self.text, number).into();
+        Self { text, mariadb: self.mariadb.as_ref().map(|text| spaced(text, number).into()), ..*self }
+    }
+}
+
+/// Appends up to 15 spaces to each of the first spaces, as the digits of the number.
+fn spaced(text: &str, mut number: u64) -> String {
+    let mut spaced = String::with_capacity(text.len() + 64);
+    for letter in text.chars() {
+        spaced.push(letter);
+        if letter == ' ' {
+            spaced.extend(std::iter::repeat_n(' ', (number % 16) as usize));
+            number /= 16;
+        }
+    }
+    spaced
 }
 
 /// Draws parameters.

@@ -189,7 +189,7 @@ impl Embedded {
 
     fn run_write(&mut self, form: &Form, parameters: &[Parameter]) -> Outcome<()> {
         let session = self.session()?;
-        let text = &DIALECT.prepared(form.text, parameters);
+        let text = &DIALECT.prepared(&form.text, parameters);
         let values: &Vec<Value> = &parameters.iter().map(|value| value_of(cell_of(value))).collect();
         if !self.writes.contains_key(form.name) {
             let statement = session.parse_one(text)?;
@@ -206,7 +206,7 @@ impl Embedded {
                 self.db.commit(rows)?;
             }
             Write::Keyed(write) => drop(session.run_keyed(write, values)?.ok_or("it must be planned")?),
-            Write::Planned => drop(session.sql(&with_literals(form.text, parameters, quoted_time))?),
+            Write::Planned => drop(session.sql(&with_literals(&form.text, parameters, quoted_time))?),
         }
         Ok(())
     }
@@ -233,14 +233,14 @@ impl Connection for Embedded {
 
     fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
         if !is_prepared {
-            let text = with_literals(form.text, values, quoted_time);
+            let text = with_literals(&form.text, values, quoted_time);
             return conform_to(form.columns, &self.session()?.sql(&text)?.collect()?);
         }
         if form.columns.is_empty() {
             self.run_write(form, values)?;
             return conform_to(&[], &[]);
         }
-        let text = DIALECT.prepared(form.text, values);
+        let text = DIALECT.prepared(&form.text, values);
         let values: Vec<Value> = values.iter().map(|value| value_of(cell_of(value))).collect();
         self.ask(text, &values, form.columns)
     }

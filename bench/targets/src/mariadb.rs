@@ -347,7 +347,7 @@ impl Connection for Client {
     }
 
     fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
-        let text = form.mariadb.unwrap_or(form.text);
+        let text = form.mariadb.as_ref().unwrap_or(&form.text);
         let (connection, runtime) = self.parts()?;
         let rows = if is_prepared {
             runtime.block_on(connection.exec(text, positional(values.iter().map(cell_of))))?

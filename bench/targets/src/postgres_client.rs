@@ -233,10 +233,10 @@ impl Connection for Wire {
 
     fn execute(&mut self, form: &Form, values: &[FormParameter], is_prepared: bool) -> Outcome<RecordBatch> {
         if is_prepared {
-            let text = self.dialect.prepared(form.text, values);
+            let text = self.dialect.prepared(&form.text, values);
             return self.ask(text, values.iter().map(cell_of), form.columns);
         }
-        let text = with_literals(form.text, values, quoted_time);
+        let text = with_literals(&form.text, values, quoted_time);
         let messages = self.runtime.block_on(self.client.simple_query(&text)).map_err(|e| said(&e))?;
         let mut answer = AnswerBuilder::new(form.columns);
         for message in messages {

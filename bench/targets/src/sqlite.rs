@@ -165,10 +165,10 @@ impl Connection for Open {
 
     fn execute(&mut self, form: &Form, values: &[Parameter], is_prepared: bool) -> Outcome<RecordBatch> {
         if is_prepared {
-            let mut statement = self.connection.prepare_cached(&self.dialect.prepared(form.text, values))?;
+            let mut statement = self.connection.prepare_cached(&self.dialect.prepared(&form.text, values))?;
             return answer(&mut statement, values.iter().map(cell_of), form.columns);
         }
-        let text = with_literals(form.text, values, |ns| ns.to_string());
+        let text = with_literals(&form.text, values, |ns| ns.to_string());
         answer(&mut self.connection.prepare(&text)?, [], form.columns)
     }
 }

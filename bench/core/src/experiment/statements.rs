@@ -5,7 +5,8 @@
 //! 2. One connection runs each statement a few times. Then it runs those that read again. A digest of
 //!    all answers becomes a figure; [`compare_answers`] voids the run of a target whose digest differs
 //!    from that of most.
-//! 3. Each statement is a phase: prepared, prepared on several connections, and unprepared.
+//! 3. Each statement is a phase: prepared, prepared on several connections, and unprepared. With
+//!    `new_texts`, it is unprepared with a new text each time.
 
 use super::{Job, QUERY, Run, Size};
 use crate::Outcome;
@@ -51,13 +52,29 @@ pub struct Scale {
     /// Only statements whose name contains this text
     #[arg(long)]
     pub named: Option<String>,
+    /// Run each statement unprepared with a text that is new each time, so that it is planned
+    #[arg(long)]
+    pub new_texts: bool,
 }
 
 /// How a statement is run.
 #[derive(Clone, Copy)]
-struct Way {
-    connections: usize,
-    is_prepared: bool,
+enum Way {
+    Prepared {
+        connections: usize,
+    },
+    Unprepared,
+    /// Unprepared, with a new text each time.
+    NewText,
+}
+
+impl Way {
+    fn connections(self) -> usize {
+        match self {
+            Self::Prepared { connections } => connections,
+            Self::Unprepared | Self::NewText => 1,
+        }
+    }
 }
 
 /// Runs the experiment.
@@ -90,11 +107,13 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
     fill(run, &tables, meters)?;
     let digest = digest(run, &forms, meters)?;
     run.figures.push(Figure::new(DIGEST, "", digest as f64));
-    let ways =
-        [(1, true), (connections, true), (1, false)].map(|(connections, is_prepared)| Way { connections, is_prepared });
+    let ways: &[Way] = match scale.new_texts {
+        true => &[Way::NewText],
+        false => &[Way::Prepared { connections: 1 }, Way::Prepared { connections }, Way::Unprepared],
+    };
     let mut seed = run.plan.seed;
     for form in &forms {
-        for way in ways {
+        for &way in ways {
             if run.is_stopped() {
                 return Ok(());
             }
@@ -106,23 +125,24 @@ pub fn run(run: &mut Run<'_>, scale: &Scale) -> Outcome<()> {
 
 fn measure(run: &mut Run<'_>, form: &Form, way: Way, meters: i64, time: Duration, seed: &mut u64) -> Outcome<()> {
     let mut workers = Vec::new();
-    for _ in 0..way.connections {
+    for _ in 0..way.connections() {
         // No two draw the same, so that rows that are added are new.
         *seed += 1;
         let seed = *seed;
         let draw = Draw { random: Xoshiro256PlusPlus::seed_from_u64(seed), meters };
-        workers.push(Repeater { connection: run.target.connect()?, form, draw, way, next: Vec::new() });
+        workers.push(Repeater { connection: run.target.connect()?, form, draw, way, next: Vec::new(), runs: 0 });
     }
     run.warm_up(&mut workers, time)?;
     let name = match way {
-        Way { connections: 1, is_prepared: true } => form.name.to_owned(),
-        Way { is_prepared: false, .. } => format!("{}, unprepared", form.name),
-        Way { connections, .. } => format!("{}, {connections} connections", form.name),
+        Way::Prepared { connections: 1 } => form.name.to_owned(),
+        Way::Prepared { connections } => format!("{}, {connections} connections", form.name),
+        Way::Unprepared => format!("{}, unprepared", form.name),
+        Way::NewText => format!("{}, new text", form.name),
     };
     let job = Job { name: &name, operation: QUERY, size: Size::Seconds(time.as_secs().max(1)) };
     let phase = run.drive(job, &mut workers, Limit { time: Some(time), rate: None })?;
     // The digest has answers of one connection only, and writes have none.
-    if way.connections == 1 && !form.columns.is_empty() {
+    if way.connections() == 1 && !form.columns.is_empty() {
         phase.verified = COMPARED;
     }
     Ok(())
@@ -135,6 +155,7 @@ struct Repeater<'a> {
     draw: Draw,
     way: Way,
     next: Vec<Parameter>,
+    runs: u64,
 }
 
 impl Worker for Repeater<'_> {
@@ -144,7 +165,12 @@ impl Worker for Repeater<'_> {
     }
 
     fn operate(&mut self) -> Outcome<u64> {
-        let rows = self.connection.execute(self.form, &self.next, self.way.is_prepared)?;
+        self.runs += 1;
+        let rows = match self.way {
+            Way::Prepared { .. } => self.connection.execute(self.form, &self.next, true),
+            Way::Unprepared => self.connection.execute(self.form, &self.next, false),
+            Way::NewText => self.connection.execute(&self.form.spaced(self.runs), &self.next, false),
+        }?;
         Ok(rows.num_rows().max(1) as u64)
     }
 }

@@ -39,8 +39,19 @@ fn each_parameter_of_a_statement_is_drawn() {
     let mut draw = Draw { random: Xoshiro256PlusPlus::seed_from_u64(1), meters: 5 };
     for form in FORMS {
         let count = (form.draw)(&mut draw).len();
-        for text in [Some(form.text), form.mariadb].into_iter().flatten() {
+        for text in [Some(&form.text), form.mariadb.as_ref()].into_iter().flatten() {
             assert_eq!(text.matches('?').count(), count, "{}", form.name);
+        }
+    }
+}
+
+#[test]
+fn a_spaced_statement_has_a_text_of_its_own_and_the_same_words() {
+    for form in FORMS {
+        let texts: std::collections::HashSet<_> = (0..4_096).map(|number| form.spaced(number).text).collect();
+        assert_eq!(texts.len(), 4_096, "{}", form.name);
+        for text in texts {
+            assert!(text.split_whitespace().eq(form.text.split_whitespace()), "{text}");
         }
     }
 }
