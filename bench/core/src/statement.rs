@@ -49,7 +49,7 @@ impl Form {
     }
 }
 
-/// Appends up to 15 spaces to each of the first spaces, as the digits of the number.
+/// Appends up to 15 spaces to each of the first spaces: the number's hexadecimal digits, the lowest first.
 fn spaced(text: &str, mut number: u64) -> String {
     let mut spaced = String::with_capacity(text.len() + 64);
     for letter in text.chars() {

@@ -1,6 +1,6 @@
 //! Optimizes logical plans. DataFusion applies all of its rules until a pass changes nothing, but
-//! many of them are about joins, unions and subqueries. A query of one table goes through the others,
-//! once.
+//! many of them are about joins, unions and subqueries. A simple query of one table goes through the
+//! others, once.
 
 use crate::limits::Limits;
 use crate::rules::logical_rules;
@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
+use datafusion::logical_expr::{Distinct, Expr, FetchType, LogicalPlan};
 use datafusion::optimizer::push_down_limit::PushDownLimit;
 use datafusion::optimizer::{Optimizer, OptimizerConfig};
 use datafusion::scalar::ScalarValue;
@@ -34,7 +34,7 @@ const OF_SEVERAL_TABLES: [&str; 11] = [
 /// Optimizes the logical plans of a session. See the module documentation.
 #[derive(Debug)]
 pub struct LogicalOptimizer {
-    /// For queries of one table.
+    /// For simple queries of one table.
     one_pass: Optimizer,
     /// A session's options, and a copy of them with one pass.
     options: Mutex<Option<(Arc<ConfigOptions>, Arc<ConfigOptions>)>>,
@@ -54,7 +54,7 @@ impl LogicalOptimizer {
     /// Analyzes and optimizes a plan as [`SessionState::optimize`] does.
     ///
     /// # Errors
-    /// Those of the rules. The statement must stop.
+    /// Those of the rules, or the statement must stop.
     pub fn optimize(&self, plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
         match plan {
             LogicalPlan::Explain(mut explain) if !explain.verbose => {
@@ -66,7 +66,7 @@ impl LogicalOptimizer {
                 analyze.input = Arc::new(self.optimize(Arc::unwrap_or_clone(analyze.input), state)?);
                 Ok(LogicalPlan::Analyze(analyze))
             }
-            // Its texts show each rule.
+            // It shows what each of all rules makes, which may differ from what runs.
             LogicalPlan::Explain(_) => state.optimize(&plan),
             plan => self.optimize_query(plan, state),
         }
@@ -75,11 +75,10 @@ impl LogicalOptimizer {
     fn optimize_query(&self, plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
         let options = state.config_options();
         let mut plan = state.analyzer().execute_and_check(plan, options, |_, _| {})?;
-        if is_of_one_table(&plan)? {
+        if is_simple(&plan)? {
             let config = OnePass { state, options: self.with_one_pass(options) };
             plan = self.one_pass.optimize(plan, &config, |_, _| {})?;
-            // Of a condition that a row cannot meet, the other rules make an empty relation.
-            if !has_constant_condition(&plan)? {
+            if !may_be_empty(&plan)? {
                 return Ok(plan);
             }
         }
@@ -94,7 +93,7 @@ impl LogicalOptimizer {
             return Arc::clone(with_one_pass);
         }
         let mut with_one_pass = ConfigOptions::clone(options);
-        with_one_pass.optimizer.max_passes = 1;
+        with_one_pass.optimizer.max_passes = options.optimizer.max_passes.min(1);
         let with_one_pass = Arc::new(with_one_pass);
         *kept = Some((Arc::clone(options), Arc::clone(&with_one_pass)));
         with_one_pass
@@ -127,7 +126,7 @@ impl OptimizerConfig for OnePass<'_> {
 
 /// Whether a plan reads one source and filters its rows first, if at all. A filter that is moved
 /// down, past expressions, may be simplified again.
-fn is_of_one_table(plan: &LogicalPlan) -> Result<bool> {
+fn is_simple(plan: &LogicalPlan) -> Result<bool> {
     let mut of_one_table = true;
     plan.apply(|node| {
         let is_simple = match node {
@@ -168,12 +167,14 @@ fn is_subquery(expr: &Expr) -> bool {
     )
 }
 
-/// Whether a condition has a part that is true or false for all rows.
-fn has_constant_condition(plan: &LogicalPlan) -> Result<bool> {
-    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Boolean(_), _));
+/// Whether another pass may make an empty relation of a part of the plan: of a condition that no row
+/// meets, or of limits that add up to no row.
+fn may_be_empty(plan: &LogicalPlan) -> Result<bool> {
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null() || matches!(value, ScalarValue::Boolean(_)));
     plan.exists(|node| match node {
         // The expressions of a scan are the conditions that it takes.
         LogicalPlan::Filter(_) | LogicalPlan::TableScan(_) => has(node, is_constant),
+        LogicalPlan::Limit(limit) => Ok(matches!(limit.get_fetch_type()?, FetchType::Literal(Some(0)))),
         _ => Ok(false),
     })
 }

@@ -1,4 +1,4 @@
-use super::where_needed;
+use super::{is_about, where_needed};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::displayable;
@@ -52,4 +52,12 @@ async fn compare() {
         }
         assert_eq!(plans[0], plans[1], "{text}");
     }
+}
+
+#[test]
+fn all_rules_are_restricted_but_those_that_run_on_every_plan() {
+    let rules = PhysicalOptimizer::new().rules;
+    let everywhere = rules.iter().map(|rule| rule.name()).filter(|name| is_about(name).is_none());
+    let expected = ["OutputRequirements", "OutputRequirements", "EnsureCooperative", "SanityCheckPlan"];
+    assert_eq!(everywhere.collect::<Vec<_>>(), expected);
 }

@@ -1,7 +1,7 @@
 //! The seam between a session and a dialect of SQL. A session runs DataFusion's SQL ([`Plain`]); a
 //! dialect adds syntax, types, functions and a catalog. `fleetdb-postgres` is PostgreSQL's.
 
-use crate::session::planning_state::KeptState;
+use crate::session::planning_state::SpareState;
 use crate::transaction::SharedSettings;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::FunctionRegistry;
@@ -22,7 +22,7 @@ pub struct SessionParts {
     /// The context that statements are planned in.
     pub context: SessionContext,
     /// The copy of the context's state that plans statements; to be dropped when the context changes.
-    pub planning: Arc<KeptState>,
+    pub planning: Arc<SpareState>,
     /// The tables that the running statement sees.
     pub tables: Arc<ViewTables>,
     /// The session's settings.

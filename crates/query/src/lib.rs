@@ -39,7 +39,7 @@ pub use session::Session;
 pub use session::column_types::ColumnTypes;
 pub use session::kept_plans::may_have_effects;
 pub use session::plan_cache::{Cached, KeptMemory, PlanCache, held_bytes};
-pub use session::planning_state::KeptState;
+pub use session::planning_state::SpareState;
 pub use session::prepared::Prepared;
 pub use settings::{SessionSettings, SettingsBefore};
 pub use transaction::SharedSettings;

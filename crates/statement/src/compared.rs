@@ -1,6 +1,8 @@
-//! Texts that differ only in the literals that they compare columns with. Programs and dashboards send
-//! one query again and again with other literals; a server keeps the plan of the text without them.
+//! Texts that differ only in comments and in the literals that they compare columns with. Programs and
+//! dashboards send one query again and again with others; a server keeps the plan of the text without
+//! them.
 
+use crate::words::first_word;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -51,13 +53,12 @@ pub struct ComparedLiterals {
 }
 
 impl ComparedLiterals {
-    /// Takes the literals out of a text; `None` if it is no single SELECT or has parameters of its own. A
+    /// Takes the literals and comments out of a text; `None` if it is no single SELECT or has parameters of its own. A
     /// text that neither compares a column with a literal nor reads a table must be a constant, as the
     /// `SELECT 1` of connection pools: the value of a function may change.
     pub fn of(text: &str) -> Option<Self> {
-        let start = text.trim_start();
-        let may_select = start.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("select"));
-        if text.len() > MAX_TEXT_BYTES || !(may_select || start.starts_with("/*") || start.starts_with("--")) {
+        let start = &text[first_word(text)..];
+        if text.len() > MAX_TEXT_BYTES || !start.get(..6)?.eq_ignore_ascii_case("select") {
             return None;
         }
         let tokens = Tokenizer::new(&PostgreSqlDialect {}, start).with_unescape(false).tokenize().ok()?;
@@ -71,7 +72,6 @@ impl ComparedLiterals {
         for token in &tokens {
             match token {
                 // Programs write into comments where a statement comes from: each may be another one.
-                Token::Whitespace(_) if found.text.is_empty() => {}
                 Token::Whitespace(_) => found.text.push(' '),
                 Token::Placeholder(_) => return None,
                 // A text may have other statements behind a semicolon.

@@ -76,6 +76,7 @@ fn other_texts_stay() {
         "SELECT a FROM t WHERE id = 1; SELECT a FROM t WHERE id = 2",
         "-- SELECT a FROM t WHERE id = 1",
         "/* a */ UPDATE t SET a = 1 WHERE id = 1",
+        "-- a\rDELETE FROM t;\nSELECT 1",
         "SELECT a FROM t WHERE id = 1 /* open",
         "SELECT a FROM t WHERE id = 1 AND b = E'\\n'",
         "SELECT a FROM t WHERE id = 1 AND b = $$x$$",

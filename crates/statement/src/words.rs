@@ -5,7 +5,7 @@ pub fn first_word(text: &str) -> usize {
     let mut rest = text.trim_start();
     loop {
         let comment = match rest.get(..2) {
-            Some("--") => rest.find('\n').unwrap_or(rest.len()),
+            Some("--") => rest.find(['\n', '\r']).unwrap_or(rest.len()),
             Some("/*") => block_comment(rest),
             _ => return text.len() - rest.len(),
         };

@@ -6,6 +6,7 @@ fn the_first_word_is_behind_spaces_and_comments() {
         ("SELECT 1", "SELECT 1"),
         (" \n select", "select"),
         ("-- a\n-- b\r\nselect", "select"),
+        ("-- a\rselect", "select"),
         ("/* a /* b */ ** / */ /**/select", "select"),
         ("/*/ */ select", "select"),
         ("- 1", "- 1"),

@@ -45,15 +45,28 @@ pub(crate) fn take_lowest_bytes(bytes: &[u8], len: usize, physical: Physical) ->
     Ok(Some(Lane::of_bytes(base, lowest.to_vec())))
 }
 
-/// The values of a dictionary that codes of a byte stand for; `None` if they need more than a byte
-/// themselves.
-pub(crate) fn looked_up(codes: &[u8], dictionary: &[u64]) -> Option<Lane> {
-    let least = dictionary.iter().map(|&value| value as i64).min()? as u64;
-    let mut bytes = [0; 1 << u8::BITS];
-    for (byte, value) in bytes.iter_mut().zip(dictionary) {
-        *byte = u8::try_from(value.wrapping_sub(least)).ok()?;
+/// A numeric dictionary whose values are a byte each, added to the least one.
+pub(crate) struct ByteDictionary {
+    least: u64,
+    bytes: [u8; 1 << u8::BITS],
+}
+
+impl ByteDictionary {
+    /// Takes the first 256 values of a dictionary, which codes of a byte stand for; `None` if they need
+    /// more than a byte themselves.
+    pub(crate) fn of(dictionary: &[u64]) -> Option<Self> {
+        let least = dictionary.iter().map(|&value| value as i64).min()? as u64;
+        let mut bytes = [0; 1 << u8::BITS];
+        for (byte, value) in bytes.iter_mut().zip(dictionary) {
+            *byte = u8::try_from(value.wrapping_sub(least)).ok()?;
+        }
+        Some(Self { least, bytes })
     }
-    Some(Lane::of_bytes(least, codes.iter().map(|&code| bytes[usize::from(code)]).collect()))
+
+    /// The values that these codes stand for.
+    pub(crate) fn values(&self, codes: &[u8]) -> Lane {
+        Lane::of_bytes(self.least, codes.iter().map(|&code| self.bytes[usize::from(code)]).collect())
+    }
 }
 
 /// The most values whose sums of differences do not overflow.

@@ -141,8 +141,8 @@ fn codes_are_decoded_as_without_packing() {
             let dictionary: Vec<u64> =
                 (0..entries as u64).map(|entry| entry.wrapping_mul(7).wrapping_sub(50)).collect();
             let values: Vec<u64> = codes.iter().map(|&code| dictionary[code as usize]).collect();
-            match looked_up(&of_bytes, &dictionary) {
-                Some(lane) => assert_eq!(values_of(&lane), values),
+            match ByteDictionary::of(&dictionary) {
+                Some(dictionary) => assert_eq!(values_of(&dictionary.values(&of_bytes)), values),
                 None => assert!(7 * (entries - 1) > 255, "{entries} values of a byte"),
             }
             if let Some(&most) = codes.iter().max() {

@@ -2,7 +2,7 @@
 //!
 //! Each part's checksum is verified before the part is decoded.
 
-use super::byte_values::{looked_up, take_byte_codes, take_lowest_bytes, take_small_deltas};
+use super::byte_values::{ByteDictionary, take_byte_codes, take_lowest_bytes, take_small_deltas};
 use super::cache::{Cache, Cached, Part};
 use super::compression::decompress;
 use super::encoding::{self, Physical};
@@ -439,12 +439,13 @@ impl Segment {
                     return Ok(None);
                 }
                 let dictionary = self.dictionary(stored, number_of_group)?;
-                let entries = if physical.is_bytes() { dictionary.len() } else { dictionary.raw.len() };
-                let codes = take_byte_codes(codes, rows, width, entries)?;
                 if physical.is_bytes() {
+                    let codes = take_byte_codes(codes, rows, width, dictionary.len())?;
                     return Ok(Some(Page::Codes(Lane::of_bytes(0, codes), dictionary)));
                 }
-                Ok(looked_up(&codes, &dictionary.raw).map(Page::Raw))
+                let Some(of_bytes) = ByteDictionary::of(&dictionary.raw) else { return Ok(None) };
+                let codes = take_byte_codes(codes, rows, width, dictionary.raw.len())?;
+                Ok(Some(Page::Raw(of_bytes.values(&codes))))
             }
             Encoding::DeltaBinaryPacked if !physical.is_bytes() => {
                 Ok(take_small_deltas(values, rows, physical)?.map(Page::Raw))

@@ -23,7 +23,7 @@ use crate::dialect::{Dialect, SessionParts};
 use crate::runtime::{QueryRuntime, task_context};
 use crate::session::column_types::ColumnTypes;
 use crate::session::plan_cache::{KeptMemory, PlanCache};
-use crate::session::planning_state::KeptState;
+use crate::session::planning_state::SpareState;
 use crate::session::prepared_query::KeptQuery;
 use crate::settings::SessionSettings;
 use crate::transaction::{SharedSettings, Transaction};
@@ -90,7 +90,7 @@ pub struct Session {
     pub(crate) context: SessionContext,
     /// The context that plans run in. Only SET and RESET of DataFusion's settings replace it.
     pub(crate) tasks: Mutex<Arc<TaskContext>>,
-    planning: Arc<KeptState>,
+    planning: Arc<SpareState>,
     optimizer: LogicalOptimizer,
     pub(crate) tables: Arc<ViewTables>,
     pub(crate) runtime: Arc<QueryRuntime>,
@@ -204,7 +204,7 @@ impl Session {
         read_files::register(&context, &files);
         let transaction = Arc::new(Mutex::new(Transaction::none(&store.query_memory(), &temporaries)));
         let settings = SharedSettings(Arc::clone(&transaction));
-        let planning = Arc::new(KeptState::default());
+        let planning = Arc::new(SpareState::default());
         let parts = SessionParts {
             context: context.clone(),
             planning: Arc::clone(&planning),

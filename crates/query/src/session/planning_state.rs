@@ -8,42 +8,42 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A copy of a context's state that planned a statement and waits for the next one. A copy has its own
 /// tables of functions, so that making one for each statement would be a good part of planning it.
 #[derive(Default)]
-pub struct KeptState(Mutex<Kept>);
+pub struct SpareState(Mutex<Spare>);
 
 #[derive(Default)]
-struct Kept {
+struct Spare {
     state: Option<Box<SessionState>>,
     /// The number of changes to the context's state so far.
     changes: u64,
 }
 
-impl KeptState {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+impl SpareState {
+    fn spare(&self) -> MutexGuard<'_, Spare> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state for planning a statement that begins now: `now()` is the time of this call.
     pub(crate) fn begin(&self, context: &SessionContext) -> PlanningState<'_> {
-        let (kept, changes) = {
-            let mut kept = self.kept();
-            (kept.state.take(), kept.changes)
+        let (spare, changes) = {
+            let mut spare = self.spare();
+            (spare.state.take(), spare.changes)
         };
-        let state = match kept {
+        let state = match spare {
             Some(mut state) => {
                 state.mark_start_execution();
                 state
             }
             None => Box::new(context.state()),
         };
-        PlanningState { state: Some(state), changes, kept: self }
+        PlanningState { state: Some(state), changes, home: self }
     }
 
     /// Drops the copy, because the context's state has changed: whoever registers functions or planners
     /// or changes settings calls this.
     pub fn forget(&self) {
-        let mut kept = self.kept();
-        kept.state = None;
-        kept.changes += 1;
+        let mut spare = self.spare();
+        spare.state = None;
+        spare.changes += 1;
     }
 }
 
@@ -51,7 +51,7 @@ impl KeptState {
 pub(crate) struct PlanningState<'a> {
     state: Option<Box<SessionState>>,
     changes: u64,
-    kept: &'a KeptState,
+    home: &'a SpareState,
 }
 
 impl Deref for PlanningState<'_> {
@@ -64,9 +64,9 @@ impl Deref for PlanningState<'_> {
 
 impl Drop for PlanningState<'_> {
     fn drop(&mut self) {
-        let mut kept = self.kept.kept();
-        if kept.changes == self.changes {
-            kept.state = self.state.take();
+        let mut spare = self.home.spare();
+        if spare.changes == self.changes {
+            spare.state = self.state.take();
         }
     }
 }

@@ -7,8 +7,8 @@ fn session() -> Session {
     Session::new(db.into(), crate::Plain::new()).unwrap()
 }
 
-fn is_kept(session: &Session) -> bool {
-    session.planning.kept().state.is_some()
+fn has_spare(session: &Session) -> bool {
+    session.planning.spare().state.is_some()
 }
 
 fn shown(session: &Session, text: &str) -> String {
@@ -17,14 +17,14 @@ fn shown(session: &Session, text: &str) -> String {
 }
 
 #[test]
-fn the_state_is_kept_between_statements_and_after_errors() {
+fn the_state_has_spare_between_statements_and_after_errors() {
     let session = session();
-    assert!(!is_kept(&session));
+    assert!(!has_spare(&session));
     session.sql("SELECT 1").unwrap().collect().unwrap();
-    assert!(is_kept(&session));
+    assert!(has_spare(&session));
     for wrong in ["SELECT nothing", "SELECT no_function(1)", "SELECT CAST('a' AS BIGINT)"] {
         assert!(session.sql(wrong).and_then(|answer| answer.collect()).is_err(), "{wrong}");
-        assert!(is_kept(&session), "{wrong}");
+        assert!(has_spare(&session), "{wrong}");
     }
 }
 
@@ -53,11 +53,11 @@ fn a_state_in_use_is_not_kept_if_the_context_changes_meanwhile() {
     let outer = session.planning_state();
     let inner = session.planning_state();
     drop(inner);
-    assert!(is_kept(&session));
+    assert!(has_spare(&session));
     session.planning.forget();
-    assert!(!is_kept(&session));
+    assert!(!has_spare(&session));
     drop(outer);
-    assert!(!is_kept(&session));
+    assert!(!has_spare(&session));
     drop(session.planning_state());
-    assert!(is_kept(&session));
+    assert!(has_spare(&session));
 }

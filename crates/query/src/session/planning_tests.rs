@@ -18,7 +18,7 @@ fn a_statement_that_is_cancelled_is_not_planned_to_its_end() {
 }
 
 /// Queries of one table, whose plans need fewer rules.
-const OF_ONE_TABLE: [&str; 11] = [
+const OF_ONE_TABLE: [&str; 13] = [
     "SELECT kwh FROM readings WHERE meter = 5",
     "SELECT kwh FROM readings WHERE meter = 5 LIMIT 3",
     "SELECT kwh FROM readings WHERE meter = 5 AND kwh > 1 LIMIT 3",
@@ -31,6 +31,8 @@ const OF_ONE_TABLE: [&str; 11] = [
     "SELECT kwh FROM readings WHERE meter = 1 AND meter = 2",
     "SELECT kwh FROM readings WHERE meter = 1 AND kwh > 0 AND meter = 2",
     "SELECT count(*) FROM readings WHERE meter = 1 AND meter = NULL",
+    "SELECT kwh FROM readings WHERE meter IN (NULL)",
+    "SELECT kwh FROM (SELECT kwh FROM readings ORDER BY ts DESC LIMIT 5) q LIMIT 3 OFFSET 5",
 ];
 
 #[test]
