@@ -167,10 +167,17 @@ fn is_subquery(expr: &Expr) -> bool {
     )
 }
 
+/// Whether an expression is true, false or NULL for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null() || matches!(value, ScalarValue::Boolean(_)),
+        _ => false,
+    }
+}
+
 /// Whether another pass may make an empty relation of a part of the plan: of a condition that no row
 /// meets, or of limits that add up to no row.
 fn may_be_empty(plan: &LogicalPlan) -> Result<bool> {
-    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null() || matches!(value, ScalarValue::Boolean(_)));
     plan.exists(|node| match node {
         // The expressions of a scan are the conditions that it takes.
         LogicalPlan::Filter(_) | LogicalPlan::TableScan(_) => has(node, is_constant),
