@@ -3,8 +3,7 @@
 //! joins them.
 
 use crate::begun::{from_start, run_over};
-use crate::few::input;
-use crate::few::later;
+use crate::few::{input, later};
 use crate::lean::typed;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, Scalar, UInt32Array};
 use arrow::compute::kernels::cmp::eq;

@@ -1,33 +1,17 @@
-//! Decodes values that need a byte each, as most fields of sensors and all small dictionaries do,
-//! straight into packed lanes. Decoded to 64 bits each and packed afterwards, a page takes three
-//! times as long.
+//! Decodes values that need a byte each, as codes of small dictionaries and fields of a small range
+//! do, straight into packed lanes, and not to 64 bits each first.
 
-use super::encoding::{Physical, Piece, block_header, byte_streams, delta_header, outside, take_piece, too_short};
+use super::encoding::{
+    Physical, block_header, byte_streams, delta_header, outside_dictionary, take_codes_as, too_short,
+};
 use crate::error::Result;
 use crate::lane::codec::unpack_bytes_to;
 use crate::lane::{Lane, NullMask};
 
 /// Decodes `len` codes of a dictionary with `entries` entries, of `width` bits each (at most 8).
-pub(crate) fn take_byte_codes(mut bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u8>> {
-    let mut codes: Vec<u8> = Vec::with_capacity(len);
-    while codes.len() < len {
-        let from = codes.len();
-        // A run has only one code to check.
-        let looked_at = match take_piece(&mut bytes, len - from, width)? {
-            (Piece::Packed(packed), count) => {
-                unpack_bytes_to(packed, count, width, &mut codes)?;
-                from..codes.len()
-            }
-            (Piece::Run(code), count) => {
-                codes.resize(from + count, u8::try_from(code).map_err(|_| outside())?);
-                from..from + 1
-            }
-        };
-        if codes[looked_at].iter().any(|&code| usize::from(code) >= entries) {
-            return Err(outside());
-        }
-    }
-    Ok(codes)
+pub(crate) fn take_byte_codes(bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u8>> {
+    let unpack = |packed: &[u8], count, codes: &mut Vec<u8>| unpack_bytes_to(packed, count, width, codes);
+    take_codes_as(bytes, (len, width, entries), unpack, |code| u8::try_from(code).map_err(|_| outside_dictionary()))
 }
 
 /// Decodes `len` BYTE_STREAM_SPLIT values that differ in their lowest byte alone; `None` if they do not.

@@ -1,24 +1,16 @@
+use super::super::encoding::tests::{TYPES, narrowed};
 use super::super::encoding::{put_byte_stream_split, put_delta, put_hybrid, take_codes, take_delta};
 use super::*;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const TYPES: [Physical; 3] = [Physical::Eight, Physical::Four { signed: true }, Physical::Four { signed: false }];
-
 fn values_of(lane: &Lane) -> Vec<u64> {
     (0..lane.len()).map(|at| lane.value(at)).collect()
 }
 
-/// The values as a column of this type has them.
-fn stored(values: &[u64], physical: Physical) -> Vec<u64> {
-    match physical {
-        Physical::Four { .. } => values.iter().map(|&value| physical.widen(value as u32)).collect(),
-        _ => values.to_vec(),
-    }
-}
-
-/// Walks whose steps and ranges are around the limits of a byte, also across the ends of 4-byte numbers.
-fn walks(random: &mut Xoshiro256PlusPlus) -> Vec<Vec<u64>> {
+/// Walks of each type whose steps and ranges are around the limits of a byte, also across the ends of 4-byte
+/// numbers.
+fn walks(random: &mut Xoshiro256PlusPlus) -> Vec<(Vec<u64>, Physical)> {
     let starts = [0, 50, -3, i64::from(i32::MAX) - 5, i64::from(i32::MIN), i64::from(u32::MAX) - 5, i64::MAX - 5];
     let shapes: Vec<(i64, i64)> = [0, 1, 3, 100, 127, 128, 300, 40_000]
         .into_iter()
@@ -32,7 +24,8 @@ fn walks(random: &mut Xoshiro256PlusPlus) -> Vec<Vec<u64>> {
                 walk = walk.saturating_add(random.random_range(-step..=*step)).clamp(0, *range);
                 start.wrapping_add(walk) as u64
             };
-            walks.push((0..len).map(|_| next()).collect());
+            let values: Vec<u64> = (0..len).map(|_| next()).collect();
+            walks.extend(TYPES.map(|physical| (narrowed(&values, physical), physical)));
         }
     }
     walks
@@ -42,23 +35,20 @@ fn walks(random: &mut Xoshiro256PlusPlus) -> Vec<Vec<u64>> {
 fn deltas_are_decoded_as_without_packing() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut packed = 0;
-    for values in walks(&mut random) {
-        for physical in TYPES {
-            let values = stored(&values, physical);
-            for whole_bytes in [false, true] {
-                let mut bytes = Vec::new();
-                put_delta(&values, physical, whole_bytes, &mut bytes);
-                assert_eq!(take_delta(&bytes, values.len(), physical).unwrap(), values);
-                let Some(lane) = take_small_deltas(&bytes, values.len(), physical).unwrap() else { continue };
-                assert_eq!(values_of(&lane), values, "{physical:?}, whole bytes: {whole_bytes}");
-                packed += usize::from(lane.as_plain().is_none());
-                // In no more memory than if it is packed later.
-                let later = Lane::plain(values.clone(), NullMask::default()).into_packed();
-                let now = lane.into_packed();
-                assert!(now.bytes() <= later.bytes(), "{} bytes, not {}", now.bytes(), later.bytes());
-                for cut in 0..bytes.len() {
-                    assert!(!matches!(take_small_deltas(&bytes[..cut], values.len(), physical), Ok(Some(_))));
-                }
+    for (values, physical) in walks(&mut random) {
+        for whole_bytes in [false, true] {
+            let mut bytes = Vec::new();
+            put_delta(&values, physical, whole_bytes, &mut bytes);
+            assert_eq!(take_delta(&bytes, values.len(), physical).unwrap(), values);
+            let Some(lane) = take_small_deltas(&bytes, values.len(), physical).unwrap() else { continue };
+            assert_eq!(values_of(&lane), values, "{physical:?}, whole bytes: {whole_bytes}");
+            packed += usize::from(lane.as_plain().is_none());
+            // In no more memory than if it is packed later.
+            let later = Lane::plain(values.clone(), NullMask::default()).into_packed();
+            let now = lane.into_packed();
+            assert!(now.bytes() <= later.bytes(), "{} bytes, not {}", now.bytes(), later.bytes());
+            for cut in 0..bytes.len() {
+                assert!(!matches!(take_small_deltas(&bytes[..cut], values.len(), physical), Ok(Some(_))));
             }
         }
     }
@@ -69,19 +59,16 @@ fn deltas_are_decoded_as_without_packing() {
 fn split_bytes_are_decoded_as_without_packing() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut packed = 0;
-    for values in walks(&mut random) {
-        for physical in TYPES {
-            let values = stored(&values, physical);
-            let mut bytes = Vec::new();
-            put_byte_stream_split(&values, physical, &mut bytes);
-            let same = values.iter().all(|value| value >> 8 == values[0] >> 8);
-            match take_lowest_bytes(&bytes, values.len(), physical).unwrap() {
-                Some(lane) => assert_eq!(values_of(&lane), values),
-                None => assert!(!same),
-            }
-            packed += usize::from(same);
-            assert!(take_lowest_bytes(&bytes[1..], values.len(), physical).is_err());
+    for (values, physical) in walks(&mut random) {
+        let mut bytes = Vec::new();
+        put_byte_stream_split(&values, physical, &mut bytes);
+        let same = values.iter().all(|value| value >> 8 == values[0] >> 8);
+        match take_lowest_bytes(&bytes, values.len(), physical).unwrap() {
+            Some(lane) => assert_eq!(values_of(&lane), values),
+            None => assert!(!same),
         }
+        packed += usize::from(same);
+        assert!(take_lowest_bytes(&bytes[1..], values.len(), physical).is_err());
     }
     assert!(packed > 50, "{packed}");
     assert!(take_lowest_bytes(&[], 0, Physical::Eight).unwrap().is_none());
@@ -90,21 +77,18 @@ fn split_bytes_are_decoded_as_without_packing() {
 #[test]
 fn damaged_bytes_are_refused_or_mean_the_same_with_and_without_packing() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(4);
-    for values in walks(&mut random) {
-        for physical in TYPES {
-            let values = stored(&values, physical);
-            let mut bytes = Vec::new();
-            put_delta(&values, physical, random.random(), &mut bytes);
-            for _ in 0..8 {
-                let place = random.random_range(0..bytes.len());
-                bytes[place] ^= 1 << random.random_range(0..8);
-            }
-            match (take_small_deltas(&bytes, values.len(), physical), take_delta(&bytes, values.len(), physical)) {
-                (Ok(Some(lane)), Ok(values)) => assert_eq!(values_of(&lane), values),
-                (Ok(Some(_)), Err(error)) => panic!("only unpacked: {error}"),
-                (Err(error), Ok(_)) => panic!("only packed: {error}"),
-                (Ok(None) | Err(_), _) => {}
-            }
+    for (values, physical) in walks(&mut random) {
+        let mut bytes = Vec::new();
+        put_delta(&values, physical, random.random(), &mut bytes);
+        for _ in 0..8 {
+            let place = random.random_range(0..bytes.len());
+            bytes[place] ^= 1 << random.random_range(0..8);
+        }
+        match (take_small_deltas(&bytes, values.len(), physical), take_delta(&bytes, values.len(), physical)) {
+            (Ok(Some(lane)), Ok(values)) => assert_eq!(values_of(&lane), values),
+            (Ok(Some(_)), Err(error)) => panic!("only unpacked: {error}"),
+            (Err(error), Ok(_)) => panic!("only packed: {error}"),
+            (Ok(None) | Err(_), _) => {}
         }
     }
     for _ in 0..2_000 {

@@ -338,13 +338,13 @@ fn put_packed(values: &[u64], width: u32, out: &mut Vec<u8>) {
 }
 
 /// A piece of a hybrid encoding. With a width of 0, it is a run of zeros.
-pub(super) enum Piece<'a> {
+enum Piece<'a> {
     Run(u64),
     Packed(&'a [u8]),
 }
 
 /// Takes the next piece, and its number of values, at most `left`.
-pub(super) fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
+fn take_piece<'a>(bytes: &mut &'a [u8], left: usize, width: u32) -> Result<(Piece<'a>, usize)> {
     let head = take_varint(bytes).ok_or_else(too_short)?;
     let count = usize::try_from(head >> 1).map_err(|_| too_short())?;
     if count == 0 {
@@ -373,23 +373,34 @@ pub(super) fn code_width(values: &[u8]) -> Result<(u32, &[u8])> {
 }
 
 /// Decodes `len` codes of a dictionary with `entries` entries.
-pub(crate) fn take_codes(mut bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u64>> {
+pub(crate) fn take_codes(bytes: &[u8], len: usize, width: u32, entries: usize) -> Result<Vec<u64>> {
+    let unpack = |mut packed: &[u8], count, codes: &mut Vec<u64>| unpack_bits_to(&mut packed, count, width, codes);
+    take_codes_as(bytes, (len, width, entries), unpack, Ok)
+}
+
+/// Decodes codes into another type, given how to unpack some and how to convert one.
+pub(super) fn take_codes_as<T: Copy + Into<u64>>(
+    mut bytes: &[u8],
+    (len, width, entries): (usize, u32, usize),
+    unpack: impl Fn(&[u8], usize, &mut Vec<T>) -> Result<()>,
+    convert: impl Fn(u64) -> Result<T>,
+) -> Result<Vec<T>> {
     let mut codes = Vec::with_capacity(len);
     while codes.len() < len {
         let from = codes.len();
         // A run has only one code to check.
         let looked_at = match take_piece(&mut bytes, len - from, width)? {
-            (Piece::Packed(mut packed), count) => {
-                unpack_bits_to(&mut packed, count, width, &mut codes)?;
+            (Piece::Packed(packed), count) => {
+                unpack(packed, count, &mut codes)?;
                 from..codes.len()
             }
             (Piece::Run(code), count) => {
-                codes.resize(from + count, code);
+                codes.resize(from + count, convert(code)?);
                 from..from + 1
             }
         };
-        if codes[looked_at].iter().any(|&code| code >= entries as u64) {
-            return Err(outside());
+        if codes[looked_at].iter().any(|&code| code.into() >= entries as u64) {
+            return Err(outside_dictionary());
         }
     }
     Ok(codes)
@@ -422,7 +433,7 @@ fn first_word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-pub(super) fn outside() -> Error {
+pub(super) fn outside_dictionary() -> Error {
     Error::damaged("a code is outside the dictionary")
 }
 
@@ -432,4 +443,4 @@ pub(super) fn too_short() -> Error {
 
 #[cfg(test)]
 #[path = "encoding_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -2,9 +2,11 @@ use super::*;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-const TYPES: [Physical; 3] = [Physical::Eight, Physical::Four { signed: true }, Physical::Four { signed: false }];
+pub(in crate::segment) const TYPES: [Physical; 3] =
+    [Physical::Eight, Physical::Four { signed: true }, Physical::Four { signed: false }];
 
-fn narrowed(values: &[u64], physical: Physical) -> Vec<u64> {
+/// The values as a column of this type has them.
+pub(in crate::segment) fn narrowed(values: &[u64], physical: Physical) -> Vec<u64> {
     match physical {
         Physical::Four { .. } => values.iter().map(|&v| physical.widen(v as u32)).collect(),
         _ => values.to_vec(),

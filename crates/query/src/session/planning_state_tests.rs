@@ -17,7 +17,7 @@ fn shown(session: &Session, text: &str) -> String {
 }
 
 #[test]
-fn the_state_has_spare_between_statements_and_after_errors() {
+fn the_state_is_kept_between_statements_and_after_errors() {
     let session = session();
     assert!(!has_spare(&session));
     session.sql("SELECT 1").unwrap().collect().unwrap();

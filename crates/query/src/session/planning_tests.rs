@@ -4,10 +4,14 @@ use datafusion::physical_plan::displayable;
 use fleetdb_engine::io::{Io, MemoryStorage};
 use fleetdb_engine::{Database, Settings};
 
+fn session() -> Session {
+    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
+    Session::new(db.into(), crate::Plain::new()).unwrap()
+}
+
 #[test]
 fn a_statement_that_is_cancelled_is_not_planned_to_its_end() {
-    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
+    let session = session();
     let statement = session.parse_one("SELECT 1").unwrap();
     let plan = session.plan_statement(statement).unwrap();
     session.begin_statement();
@@ -37,8 +41,7 @@ const OF_ONE_TABLE: [&str; 13] = [
 
 #[test]
 fn queries_of_one_table_run_as_all_rules_would_have_it() {
-    let db = Database::open_with(Io::memory(MemoryStorage::new()), Settings::default()).unwrap();
-    let session = Session::new(db.into(), crate::Plain::new()).unwrap();
+    let session = session();
     session.sql("CREATE TABLE readings (meter BIGINT, ts TIMESTAMP, kwh DOUBLE, PRIMARY KEY (meter, ts))").unwrap();
     for text in OF_ONE_TABLE {
         let plan = session.plan_statement(session.parse_one(text).unwrap()).unwrap();
